@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The algorithms by name, and what every one of them is made of.
+//
+// An algorithm is a pure function that adds transfers to a Schedule, beginning at `step`, and
+// returns the step after its last one. All work on a Group and on Shares: which slices of the
+// buffer each member owns after a reduce-scatter, or before an allgather. Shares need not be
+// equal; a broadcast is the allgather, and a reduce the reduce-scatter, where one member owns all.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lib/schedule/schedule.h"
+
+namespace echelon {
+
+enum class Algorithm {
+  kNative,             // one call on the group's own engine: "native" ("shm", "nccl")
+  kRing,               // "ring"
+  kHalvingDoubling,    // "halving_doubling"
+  kRecursiveDoubling,  // "recursive_doubling", allreduce only
+  kDoubleTree,         // "double_tree"
+  kDirect,             // "direct": everybody with everybody, one round each way
+  kBinomial,           // "binomial": trees rooted at the owners
+};
+
+inline constexpr Algorithm kAllAlgorithms[] = {
+    Algorithm::kNative,          Algorithm::kRing,
+    Algorithm::kHalvingDoubling, Algorithm::kRecursiveDoubling,
+    Algorithm::kDoubleTree,      Algorithm::kDirect,
+    Algorithm::kBinomial};
+
+std::string_view name(Algorithm algorithm);
+std::optional<Algorithm> parse_algorithm(std::string_view text);
+
+// Shares[i]: what member i of the group owns; disjoint, each ordered by slice.
+using Shares = std::vector<std::vector<Slice>>;
+
+// `whole` in n nearly equal parts, part i for member i.
+Shares even_shares(Slice whole, int n);
+
+// What an algorithm costs on n members with even shares, as its header states and a test counts.
+struct Cost {
+  int rounds = 0;      // steps
+  double sent = 0;     // by the busiest member, in buffers
+  double reduced = 0;  // additions by the busiest member, in buffers
+};
+
+// Whether `algorithm` can do `action` on a group of n.
+bool supports(Algorithm algorithm, GroupAction action, int n);
+
+// One collective on one group by `algorithm`, which must support it. kAllreduce reduces and
+// spreads the union of the shares; the shares then only say how the work is divided.
+int add_collective(Schedule& out, int step, Algorithm algorithm, GroupAction action,
+                   const Group& group, const Shares& shares);
+
+Cost cost(Algorithm algorithm, GroupAction action, int n);
+
+}  // namespace echelon

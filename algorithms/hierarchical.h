@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives over any number of tiers, each with its own algorithm, by composition:
+//
+//   reduce_scatter(tier 0) ... reduce_scatter(tier T-2)  allreduce(tier T-1)
+//   allgather(tier T-2) ... allgather(tier 0)
+//
+// Groups of one tier may be unequal. After the reduce-scatter of a tier each of its groups holds
+// the buffer once, divided among its ranks. The next tier cuts the buffer at the common refinement
+// of its children's divisions: every piece then has one owner per child, and is reduced over them.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/algorithm.h"
+#include "lib/schedule/schedule.h"
+
+namespace echelon {
+
+// How a tier's groups divide the buffer among their ranks.
+enum class Ownership {
+  kSplit,   // evenly: full bandwidth
+  kLeader,  // all to the first rank of each group: fewest messages
+};
+
+// One tier: `groups` are disjoint and cover all ranks; each is a union of the tier below's.
+struct TierChoice {
+  std::vector<Group> groups;
+  Algorithm algorithm = Algorithm::kRing;
+};
+
+struct Composition {
+  ech_collective collective = ECH_ALLREDUCE;  // not ECH_BARRIER
+  int size = 1;                               // ranks
+  int root = 0;                               // broadcast and reduce
+  Ownership ownership = Ownership::kSplit;    // ignored by reduce_scatter and allgather
+  std::vector<TierChoice> tiers;              // innermost first; the last has one group: everybody
+};
+
+// The schedule of `composition`, restricted to `viewer` when it is a rank. Units are chosen so
+// that all parts are whole units. reduce_scatter and allgather have `size` blocks of
+// units()/size, block r belonging to rank r.
+// Throws ECH_ERR_INVALID when an algorithm does not support what its tier needs.
+Schedule compose(const Composition& composition, int viewer = Schedule::kEveryone);
+
+}  // namespace echelon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one error type used inside the library. Thrown on the control path; stored in completions
+// on the data path; translated once, in lib/c_api.cc.
+#pragma once
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "echelon/echelon.h"
+
+namespace echelon {
+
+class Error : public std::runtime_error {
+ public:
+  Error(ech_status code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ech_status code() const noexcept { return code_; }
+
+ private:
+  ech_status code_;
+};
+
+inline Error invalid(const std::string& message) { return {ECH_ERR_INVALID, message}; }
+
+// "what: strerror(errno)"; descriptor and memory exhaustion become ECH_ERR_NO_MEMORY.
+inline Error system_error(const std::string& what, int error = errno) {
+  const bool exhausted =
+      error == ENOMEM || error == EMFILE || error == ENFILE || error == ENOSPC || error == EAGAIN;
+  return {exhausted ? ECH_ERR_NO_MEMORY : ECH_ERR_SYSTEM, what + ": " + std::strerror(error)};
+}
+
+}  // namespace echelon

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks placed on the fabric: for every tier, its groups and what connects them. Plain data;
+// this is all that planning knows of the machines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/link.h"
+#include "lib/schedule/schedule.h"
+
+namespace echelon {
+
+enum class TierKind { kSocket, kHost, kRack, kCluster };
+
+std::string_view name(TierKind kind);  // "socket", ...
+
+// One group of a tier. Its children are the groups of the tier below (single ranks below the
+// first tier) that it consists of, in rank order.
+struct TierGroup {
+  Group ranks;                  // ascending
+  std::vector<Group> children;  // disjoint, cover `ranks`, ordered by their first rank
+  Link link;                    // between ranks of different children, one stream
+  // What each child has to reach the others, one direction, bytes/s: all NICs of a host together,
+  // the uplink of a rack. 0: no limit beyond the link's.
+  std::vector<double> child_bandwidth;
+};
+
+struct Tier {
+  TierKind kind;
+  std::vector<TierGroup> groups;  // disjoint, cover all ranks, ordered by their first rank
+};
+
+// Invariants (checked by validate()):
+//  - tiers go from the fastest to the slowest; the last one has one group: all ranks
+//  - every group is a union of groups of the tier below
+//  - no tier repeats the groups of the one below; a communicator of one rank has no tiers
+struct Layout {
+  int size = 0;
+  std::vector<Tier> tiers;
+  std::vector<int> host_of_rank;        // host index, hosts numbered by their first rank
+  std::vector<std::string> host_names;  // by host index
+
+  int host_count() const { return static_cast<int>(host_names.size()); }
+  std::vector<int> ranks_of_host(int host) const;
+  const Tier* tier(TierKind kind) const;  // nullptr when there is none
+};
+
+// "" or what is wrong, in one line.
+std::string validate(const Layout& layout);
+
+}  // namespace echelon

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "lib/base/bytes.h"
+#include "lib/base/dtype.h"
+#include "lib/base/error.h"
+
+namespace echelon {
+namespace {
+
+TEST(Bytes, RoundTrip) {
+  const std::string bytes =
+      ByteWriter().u8(7).u32(1u << 31).u64(~0ull).f64(-0.5).text("abc").take();
+  ByteReader reader(bytes, "sample");
+  EXPECT_EQ(reader.u8(), 7);
+  EXPECT_EQ(reader.u32(), 1u << 31);
+  EXPECT_EQ(reader.u64(), ~0ull);
+  EXPECT_EQ(reader.f64(), -0.5);
+  EXPECT_FALSE(reader.at_end());
+  EXPECT_EQ(reader.text(), "abc");
+  EXPECT_NO_THROW(reader.expect_end());
+}
+
+TEST(Bytes, EveryTruncationIsAnErrorThatNamesTheSource) {
+  const std::string bytes = ByteWriter().u64(1).text("hello").take();
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    ByteReader reader(std::string_view(bytes).substr(0, n), "sample");
+    try {
+      reader.u64();
+      reader.text();
+      FAIL() << n;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ECH_ERR_INVALID);
+      EXPECT_NE(std::string(e.what()).find("sample"), std::string::npos);
+    }
+  }
+}
+
+TEST(Dtype, NamesParseBack) {
+  for (ech_dtype t : kAllTypes) EXPECT_EQ(parse_dtype(name(t)), t);
+  for (ech_op op : kAllOps) EXPECT_EQ(parse_op(name(op)), op);
+  for (ech_collective c : kAllCollectives) EXPECT_EQ(parse_collective(name(c)), c);
+  EXPECT_EQ(parse_dtype("float"), ECH_FLOAT32);
+  EXPECT_FALSE(parse_dtype("f128"));
+}
+
+}  // namespace
+}  // namespace echelon
