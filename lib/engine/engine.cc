@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/engine/engine.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+
+#include "lib/base/dtype.h"
+
+namespace echelon {
+namespace {
+
+constexpr int kLanesWithoutGroup = 8;
+constexpr int kPollsBeforeClock = 256;  // about a microsecond on shared memory
+constexpr std::chrono::milliseconds kLongestSleep{100};
+
+std::string label(const Operation& operation) {
+  return fmt::format("{} #{}", name(operation.task().goal.collective), operation.sequence());
+}
+
+// The part of `task` that runs in elements [begin, end) of every block.
+SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
+  const Program& program = *task.program;
+  SegmentWork work;
+  work.program = &program;
+  work.dtype = task.dtype;
+  work.op = task.op;
+  work.result = result_of(task.goal, program.units);
+  if (task.op == ECH_AVG) work.divisor = task.goal.size;
+
+  const std::size_t element = size_of(task.dtype);
+  const std::size_t stride = task.count * element;
+  View& view = work.view;
+  view.block_units = program.units / program.blocks;
+  view.elements = end - begin;
+  view.element_size = element;
+  const bool one_block_in = task.goal.collective == ECH_ALLGATHER;
+  const bool one_block_out = task.goal.collective == ECH_REDUCE_SCATTER;
+  const Unit own = static_cast<Unit>(task.goal.rank);
+  view.input = {task.input + begin * element, stride, one_block_in ? own : 0};
+  if (task.output != nullptr)
+    view.work = {task.output + begin * element, stride, one_block_out ? own : 0};
+  return work;
+}
+
+// Whether the steps need memory that is not the caller's.
+bool needs_scratch(const Task& task) {
+  return task.output == nullptr || task.program->work_outside_own_block;
+}
+
+}  // namespace
+
+Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {
+  const int lanes = parts_.group ? parts_.group->lanes() : kLanesWithoutGroup;
+  for (int lane = 0; lane < lanes; ++lane) {
+    lanes_.push_back(std::make_unique<Segment>(
+        Media{parts_.transport.get(), parts_.group.get(), &parts_.group_ranks, lane}));
+  }
+}
+
+Engine::~Engine() {
+  if (active_ > 0 || !queue_.empty()) fail(ECH_ERR_ABORTED, "the communicator was destroyed");
+}
+
+Operation* Engine::start(const Task& task) {
+  assert(task.count > 0 && task.segment > 0);
+  if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
+  if (free_.empty()) {
+    pool_.push_back(std::make_unique<Operation>());
+    free_.push_back(pool_.back().get());
+  }
+  Operation* operation = free_.back();
+  free_.pop_back();
+  *operation = Operation();
+  operation->task_ = task;
+  operation->sequence_ = next_sequence_++;
+  operation->segments_ = (task.count + task.segment - 1) / task.segment;
+  queue_.push_back(operation);
+  admit();
+  return operation;
+}
+
+void Engine::release(Operation* operation) {
+  assert(operation->done());
+  free_.push_back(operation);
+}
+
+// Gives free lanes to segments, in order.
+void Engine::admit() {
+  while (!queue_.empty()) {
+    Segment& lane = *lanes_[next_segment_ % lanes_.size()];
+    if (lane.active()) return;
+    Operation& operation = *queue_.front();
+    const Task& task = operation.task_;
+    const std::size_t begin = operation.started_ * task.segment;
+    const std::size_t end = std::min(task.count, begin + task.segment);
+    SegmentWork work = segment_work(task, begin, end);
+    work.operation = &operation;
+    work.number = next_segment_++;
+    std::size_t scratch_stride = 0;
+    if (needs_scratch(task)) {
+      if (task.output != nullptr) work.deliver_to = work.view.work.data;
+      scratch_stride = std::max<std::size_t>(1, (end - begin) * work.view.element_size);
+    }
+    lane.begin(work, scratch_stride);
+    ++active_;
+    if (++operation.started_ == operation.segments_) queue_.pop_front();
+    lane.advance();
+    if (lane.ended()) end_segment(lane);
+  }
+}
+
+bool Engine::progress() {
+  if (abort_.load(std::memory_order_relaxed) && failure_ == ECH_OK)
+    fail(ECH_ERR_ABORTED, "the communicator was aborted");
+  if (active_ == 0) return false;
+  return try_progress();
+}
+
+bool Engine::try_progress() {
+  bool moved = parts_.transport != nullptr && parts_.transport->progress();
+  if (parts_.group != nullptr) {
+    moved |= parts_.group->progress();
+    if (parts_.group->failed() != ECH_OK) {
+      fail(parts_.group->failed(), "a rank of this host failed");
+      return true;
+    }
+  }
+  return advance_lanes() || moved;
+}
+
+// Oldest first, which is the order that every rank prefers.
+bool Engine::advance_lanes() {
+  bool moved = false;
+  const std::uint64_t count = std::min<std::uint64_t>(next_segment_, lanes_.size());
+  for (std::uint64_t k = next_segment_ - count; k < next_segment_ && failure_ == ECH_OK; ++k) {
+    Segment& segment = *lanes_[k % lanes_.size()];
+    if (!segment.active()) continue;
+    moved |= segment.advance();
+    if (const Completion* bad = segment.failed()) {
+      const std::string who =
+          parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
+      fail(bad->status, fmt::format("{}: {} with {}", label(*segment.operation()),
+                                    ech_status_name(bad->status), who));
+      return true;
+    }
+    if (segment.ended()) end_segment(segment);
+  }
+  if (moved && failure_ == ECH_OK) admit();
+  return moved;
+}
+
+void Engine::end_segment(Segment& segment) {
+  Operation& operation = *segment.operation();
+  segment.release();
+  --active_;
+  if (++operation.ended_ == operation.segments_) finish(operation, ECH_OK);
+}
+
+void Engine::finish(Operation& operation, ech_status status) {
+  operation.done_ = true;
+  operation.status_ = status;
+  ++counters_.operations;
+  const Task& task = operation.task_;
+  counters_.bytes += task.count * task.program->blocks * size_of(task.dtype);
+}
+
+void Engine::fail(ech_status status, const std::string& text) {
+  if (failure_ != ECH_OK) return;
+  failure_ = status;
+  failure_text_ = text;
+  if (parts_.transport != nullptr) {
+    parts_.transport->abort();
+    parts_.transport->progress();
+  }
+  if (parts_.group != nullptr) {
+    parts_.group->abort();
+    parts_.group->progress();
+  }
+  for (auto& lane : lanes_) {
+    if (!lane->active()) continue;
+    Operation& operation = *lane->operation();
+    if (!operation.done_) finish(operation, status);
+    lane->release();
+  }
+  for (Operation* operation : queue_)
+    if (!operation->done_) finish(*operation, status);
+  queue_.clear();
+  active_ = 0;
+}
+
+void Engine::wait(Operation& operation) {
+  int polls = 0;
+  std::optional<Clock::time_point> idle_since;
+  while (!operation.done_) {
+    if (progress()) {
+      polls = 0;
+      idle_since.reset();
+      continue;
+    }
+    if (++polls < kPollsBeforeClock || operation.done_) continue;
+    const auto now = Clock::now();
+    if (!operation.deadline_) operation.deadline_ = now + operation.task_.timeout;
+    if (!idle_since) idle_since = now;
+    if (now >= *operation.deadline_) {
+      fail(ECH_ERR_TIMEOUT,
+           fmt::format("{} did not end within {:.1f} s", label(operation),
+                       std::chrono::duration<double>(operation.task_.timeout).count()));
+    } else if (now - *idle_since < parts_.spin) {
+      sched_yield();
+    } else {
+      sleep(std::min(*operation.deadline_, now + kLongestSleep));
+    }
+  }
+}
+
+void Engine::abort() noexcept { abort_.store(true, std::memory_order_relaxed); }
+
+// One wait for everything: shared memory, network and the control connection.
+void Engine::sleep(Clock::time_point until) {
+  std::array<Waitable*, 2> sources = {parts_.transport.get(), parts_.group.get()};
+  std::array<Waitable*, 2> armed{};
+  std::size_t count = 0;
+  bool news = false;
+  for (Waitable* source : sources) {
+    if (source == nullptr || news) continue;
+    if (source->arm()) {
+      armed[count++] = source;
+    } else {
+      news = true;
+    }
+  }
+  const auto limit = until - Clock::now();
+  if (!news && limit.count() > 0) {
+    ++counters_.waits;
+    if (count == 1 && armed[0] == parts_.group.get()) {
+      armed[0]->sleep(limit);
+    } else {
+      std::array<pollfd, 3> fds{};
+      nfds_t n = 0;
+      for (std::size_t i = 0; i < count; ++i) fds[n++] = {armed[i]->fd(), POLLIN, 0};
+      if (parts_.watch != nullptr && parts_.watch->fd() >= 0)
+        fds[n++] = {parts_.watch->fd(), POLLIN, 0};
+      poll(fds.data(), n,
+           static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) armed[i]->disarm();
+  if (parts_.watch == nullptr) return;
+  try {
+    parts_.watch->check();
+  } catch (const Error& e) {
+    fail(e.code(), e.what());
+  }
+}
+
+}  // namespace echelon

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs operations on transports. Every operation is cut into segments; each segment runs its
+// program's steps in order; segments of one or of several operations overlap, one per lane.
+//
+// Thread safety: one thread at a time, except abort().
+// Invariants
+//  1. Segments are numbered over all operations in order of start, alike on every rank; segment k
+//     runs on lane k mod lanes, after segment k - lanes has ended there. So every rank makes the
+//     calls of a lane in the same order.
+//  2. A message is named by (segment, ordinal in its program); both ends derive the same name.
+//  3. Nothing is written to user memory after an operation has ended, however it ended.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lib/engine/program.h"
+#include "lib/engine/segment.h"
+#include "transports/group.h"
+#include "transports/transport.h"
+
+namespace echelon {
+
+using Clock = std::chrono::steady_clock;
+
+// One collective as the caller asked for it, validated, with the program that does it.
+struct Task {
+  const Program* program = nullptr;  // outlives the operation
+  Goal goal{};
+  ech_dtype dtype = ECH_UINT8;
+  ech_op op = ECH_SUM;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;  // nullptr where the goal leaves nothing
+  std::size_t count = 0;        // elements per block, > 0
+  std::size_t segment = 0;      // elements per block of one segment, > 0
+  std::chrono::nanoseconds timeout{};
+};
+
+class Operation {
+ public:
+  bool done() const { return done_; }
+  ech_status status() const { return status_; }
+  std::uint64_t sequence() const { return sequence_; }
+  const Task& task() const { return task_; }
+
+ private:
+  friend class Engine;
+  Task task_;
+  std::uint64_t sequence_ = 0;
+  std::size_t segments_ = 0, started_ = 0, ended_ = 0;
+  std::optional<Clock::time_point> deadline_;  // set when it is first waited for
+  bool done_ = false;
+  ech_status status_ = ECH_OK;
+};
+
+// What else can end an operation: other ranks' news on the control connection.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+  virtual int fd() const = 0;  // -1: nothing to watch
+  virtual void check() = 0;    // throws Error when the communicator has failed
+  virtual std::string describe(int rank) const = 0;  // "rank 3 on hostB (pid 12)"
+};
+
+struct EngineParts {
+  std::unique_ptr<Transport> transport;  // may be null when no program needs messages
+  std::unique_ptr<GroupEngine> group;    // may be null when no program has calls
+  Group group_ranks;                     // members of `group`, in its order
+  Watch* watch = nullptr;                // may be null; outlives the engine
+  std::chrono::nanoseconds spin{50'000};
+};
+
+struct EngineCounters {
+  std::uint64_t operations = 0, bytes = 0, waits = 0;
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineParts parts);
+  ~Engine();
+
+  // The operation belongs to the caller until release(). Throws only when nothing was started.
+  Operation* start(const Task& task);
+  void release(Operation* operation);  // which must be done
+
+  // Moves what can be moved. True when anything happened.
+  bool progress();
+
+  // Blocks until `operation` is done or its deadline passes, which fails the engine.
+  void wait(Operation& operation);
+
+  // Any thread: the owning thread's next progress() ends everything with ECH_ERR_ABORTED.
+  void abort() noexcept;
+
+  // ECH_OK, or why no operation can succeed any more, and one line about it.
+  ech_status failed() const { return failure_; }
+  const std::string& failure() const { return failure_text_; }
+
+  const EngineCounters& counters() const { return counters_; }
+  const Transport* transport() const { return parts_.transport.get(); }
+  Transport* transport() { return parts_.transport.get(); }
+  const GroupEngine* group() const { return parts_.group.get(); }
+
+ private:
+  void admit();
+  bool advance_lanes();
+  void end_segment(Segment& segment);
+  void finish(Operation& operation, ech_status status);
+  void fail(ech_status status, const std::string& text);
+  bool try_progress();
+  void sleep(Clock::time_point until);
+
+  EngineParts parts_;
+  std::vector<std::unique_ptr<Segment>> lanes_;
+  std::vector<std::unique_ptr<Operation>> pool_;  // all operations ever made
+  std::vector<Operation*> free_;
+  std::deque<Operation*> queue_;  // with segments that have not started, in order
+  std::uint64_t next_segment_ = 0;
+  std::uint64_t next_sequence_ = 0;
+  int active_ = 0;  // lanes in use
+  EngineCounters counters_;
+  ech_status failure_ = ECH_OK;
+  std::string failure_text_;
+  std::atomic<bool> abort_{false};
+};
+
+}  // namespace echelon

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// One rank's part of a schedule, ready to run: a list of instructions per step.
+//
+// A rank has two buffers of the same shape: `input`, never written, and `work`, where the result
+// grows. A slice lives in the input until something is first written over it; the program knows
+// at every step which of the two holds a slice, so that the input is never copied as a whole.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/schedule/schedule.h"
+
+namespace echelon {
+
+enum class Place : std::uint8_t { kInput, kWork };
+
+// One message. `ordinal` counts the messages of the program's schedule between the two ranks in
+// one direction, so that both ends name it alike.
+struct Message {
+  int peer;
+  Slice slice;
+  std::uint32_t ordinal;
+  Place place;  // of the bytes to send
+};
+
+// Messages that are reduced together with this rank's own operand into one slice of work, in order
+// of rank, so that every rank that adds the same operands gets the same bits.
+struct Merge {
+  Slice slice;
+  Place own;                 // where this rank's operand is
+  bool after_sends;          // a send of the same step reads the slice
+  std::uint32_t begin, end;  // Step::incoming, ordered by peer
+  std::uint32_t own_index;   // how many of them come from lower ranks
+};
+
+struct Call {
+  GroupAction action;
+  Group group;
+  std::vector<Part> parts;
+  Place place;  // of this rank's input
+};
+
+// In order: copies from input to work; then everything else at once.
+struct Step {
+  std::vector<Slice> local_copies;
+  std::vector<Message> sends;
+  std::vector<Message> receives;  // straight into work
+  std::vector<Message> incoming;  // into scratch memory, for `merges`
+  std::vector<Merge> merges;
+  std::vector<Call> calls;
+  Unit scratch_units = 0;  // of all `incoming`
+};
+
+struct Program {
+  Unit units = 1;
+  Unit blocks = 1;  // units are divided into this many equal blocks
+  int steps_of_schedule = 0;
+  std::vector<Step> steps;
+  bool work_outside_own_block = false;  // something is written to work that is not the result
+  bool needs_messages = false;
+};
+
+// What a program shall compute.
+struct Goal {
+  ech_collective collective;
+  int rank;
+  int size;
+  int root;
+};
+
+// The part of `schedule` that goal.rank runs. With `split_blocks` no message and no part spans
+// two blocks (reduce_scatter and allgather in several segments, where blocks are not adjacent).
+Program compile(const Schedule& schedule, const Goal& goal, bool split_blocks);
+
+// The slice that `goal` leaves to this rank; empty when it gets nothing.
+Slice result_of(const Goal& goal, Unit units);
+
+}  // namespace echelon

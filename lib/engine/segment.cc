@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/engine/segment.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "lib/base/dtype.h"
+#include "lib/reduce/reduce.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
+
+void reserve(std::unique_ptr<std::byte[]>& memory, std::size_t& capacity, std::size_t bytes) {
+  if (bytes <= capacity) return;
+  memory.reset();
+  memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  capacity = bytes;
+}
+
+GroupKind kind_of(GroupAction action) {
+  switch (action) {
+    case GroupAction::kReduceScatter:
+      return GroupKind::kReduceScatter;
+    case GroupAction::kAllgather:
+      return GroupKind::kAllgather;
+    case GroupAction::kAllreduce:
+      break;
+  }
+  return GroupKind::kAllreduce;
+}
+
+}  // namespace
+
+void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
+  assert(!active() && !entered_);
+  work_ = work;
+  next_ = 0;
+  failed_ = nullptr;
+  if (scratch_stride != 0) {
+    reserve(work_memory_, work_capacity_, scratch_stride * work.program->blocks);
+    work_.view.work = {work_memory_.get(), scratch_stride, 0};
+  }
+}
+
+bool Segment::advance() {
+  bool moved = false;
+  const auto& steps = work_.program->steps;
+  while (next_ < steps.size()) {
+    const Step& step = steps[next_];
+    if (!entered_) {
+      enter(step);
+      moved = true;
+    }
+    if (!complete(step)) return moved;
+    entered_ = false;
+    ++next_;
+    moved = true;
+  }
+  deliver();
+  return true;
+}
+
+void Segment::deliver() {
+  if (work_.result.empty()) return;
+  std::byte* result = work_.view.at_work(work_.result);
+  if (work_.divisor > 1) divide(work_.dtype, result, work_.view.count(work_.result), work_.divisor);
+  if (work_.deliver_to != nullptr)
+    echelon::copy(work_.deliver_to, result, work_.view.bytes(work_.result));
+}
+
+void Segment::enter(const Step& step) {
+  entered_ = true;
+  const View& view = work_.view;
+  for (Slice slice : step.local_copies) {
+    const std::byte* from = view.at(Place::kInput, slice);
+    std::byte* to = view.at_work(slice);
+    if (from != to) echelon::copy(to, from, view.bytes(slice));
+  }
+  post(step);
+  for (const Call& call : step.calls) start_call(call);
+}
+
+// Receives before sends, so that what arrives early finds its place.
+void Segment::post(const Step& step) {
+  const View& view = work_.view;
+  sends_.assign(step.sends.size(), Completion());
+  receives_.assign(step.receives.size(), Completion());
+  incoming_.assign(step.incoming.size(), Completion());
+  merged_.assign(step.merges.size(), 0);
+  incoming_at_.clear();
+  std::size_t scratch = 0;
+  for (const Message& m : step.incoming) scratch += aligned(view.bytes(m.slice));
+  reserve(incoming_memory_, incoming_capacity_, scratch);
+  std::byte* at = incoming_memory_.get();
+  for (std::size_t i = 0; i < step.incoming.size(); ++i) {
+    const Message& m = step.incoming[i];
+    const std::size_t bytes = view.bytes(m.slice);
+    media_.transport->receive(m.peer, tag(m), {at, bytes}, incoming_[i]);
+    incoming_at_.push_back(at);
+    at += aligned(bytes);
+  }
+  for (std::size_t i = 0; i < step.receives.size(); ++i) {
+    const Message& m = step.receives[i];
+    media_.transport->receive(m.peer, tag(m), {view.at_work(m.slice), view.bytes(m.slice)},
+                              receives_[i]);
+  }
+  for (std::size_t i = 0; i < step.sends.size(); ++i) {
+    const Message& m = step.sends[i];
+    media_.transport->send(m.peer, tag(m), {view.at(m.place, m.slice), view.bytes(m.slice)},
+                           sends_[i]);
+  }
+}
+
+void Segment::start_call(const Call& call) {
+  const View& view = work_.view;
+  const bool from_input = call.place == Place::kInput;
+  parts_.clear();
+  for (const Part& part : call.parts) {
+    const Unit block = part.slice.begin / view.block_units;
+    const bool there = block >= view.work.first;
+    const std::size_t out = there ? view.offset(view.work, part.slice) : 0;
+    const std::size_t in = from_input ? view.offset(view.input, part.slice) : out;
+    parts_.push_back({in, out, view.bytes(part.slice), media_.group_ranks->index_of(part.owner)});
+  }
+  const GroupWork work{
+      kind_of(call.action), work_.dtype, work_.op, from_input ? view.input.data : view.work.data,
+      view.work.data,       parts_};
+  media_.group->start(media_.lane, work);
+  call_pending_ = true;
+}
+
+bool Segment::all_done(const std::vector<Completion>& completions, std::size_t begin,
+                       std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i) {
+    if (!completions[i].done) return false;
+    if (completions[i].status != ECH_OK) failed_ = &completions[i];
+  }
+  return true;
+}
+
+bool Segment::complete(const Step& step) {
+  const bool sends_done = all_done(sends_, 0, sends_.size());
+  const bool receives_done = all_done(receives_, 0, receives_.size());
+  const bool merges_done = apply_merges(step, sends_done);
+  if (call_pending_ && media_.group->done(media_.lane)) call_pending_ = false;
+  return sends_done && receives_done && merges_done && !call_pending_ && failed_ == nullptr;
+}
+
+bool Segment::apply_merges(const Step& step, bool sends_done) {
+  bool all = true;
+  for (std::size_t i = 0; i < step.merges.size(); ++i) {
+    const Merge& merge = step.merges[i];
+    if (merged_[i]) continue;
+    const bool ready =
+        (sends_done || !merge.after_sends) && all_done(incoming_, merge.begin, merge.end);
+    if (ready && failed_ == nullptr) {
+      apply(merge);
+      merged_[i] = 1;
+    }
+    all = all && ready;
+  }
+  return all;
+}
+
+void Segment::apply(const Merge& merge) {
+  const View& view = work_.view;
+  sources_.assign(incoming_at_.begin() + merge.begin, incoming_at_.begin() + merge.end);
+  sources_.insert(sources_.begin() + merge.own_index, view.at(merge.own, merge.slice));
+  echelon::reduce(work_.dtype, work_.op, sources_, view.at_work(merge.slice),
+                  view.count(merge.slice));
+}
+
+}  // namespace echelon

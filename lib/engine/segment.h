@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// One segment of an operation on its way through the steps of a program.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/engine/program.h"
+#include "lib/engine/view.h"
+#include "transports/group.h"
+#include "transports/transport.h"
+
+namespace echelon {
+
+class Operation;
+
+// What a segment needs to run, and runs on.
+struct SegmentWork {
+  const Program* program = nullptr;
+  Operation* operation = nullptr;
+  View view;
+  ech_dtype dtype = ECH_UINT8;
+  ech_op op = ECH_SUM;
+  Slice result;                     // what the segment leaves, in work
+  int divisor = 1;                  // of the result; 1: leave it
+  std::byte* deliver_to = nullptr;  // where to copy the result; nullptr: it is in its place
+  std::uint64_t number = 0;
+};
+
+struct Media {
+  Transport* transport = nullptr;
+  GroupEngine* group = nullptr;
+  const Group* group_ranks = nullptr;
+  int lane = 0;
+};
+
+// Thread safety: none. Memory is kept from use to use.
+class Segment {
+ public:
+  explicit Segment(const Media& media) : media_(media) {}
+  Segment(const Segment&) = delete;
+
+  bool active() const { return work_.program != nullptr; }
+  Operation* operation() const { return work_.operation; }
+
+  // Takes over the lane. The view's work blocks are set by the caller, or, when `scratch_stride`
+  // is not 0, point to memory of the segment's own with that many bytes per block.
+  void begin(const SegmentWork& work, std::size_t scratch_stride);
+
+  // Goes as far as it can. True when anything changed; then ended() or failed() may have.
+  bool advance();
+  bool ended() const { return next_ == work_.program->steps.size() && !entered_; }
+
+  // The first completion that failed, or nullptr.
+  const Completion* failed() const { return failed_; }
+
+  const SegmentWork& work() const { return work_; }
+  void release() { work_.program = nullptr; }
+
+ private:
+  void enter(const Step& step);
+  void post(const Step& step);
+  void start_call(const Call& call);
+  bool complete(const Step& step);
+  bool apply_merges(const Step& step, bool sends_done);
+  void apply(const Merge& merge);
+  void deliver();
+  bool all_done(const std::vector<Completion>& completions, std::size_t begin, std::size_t end);
+  Tag tag(const Message& message) const {
+    return (work_.number & 0xffffff) << 24 | message.ordinal;
+  }
+
+  const Media media_;
+  SegmentWork work_;
+  std::size_t next_ = 0;  // step to enter, or that was entered
+  bool entered_ = false;
+  bool call_pending_ = false;
+  std::vector<Completion> sends_, receives_, incoming_;
+  std::vector<char> merged_;
+  std::vector<std::byte*> incoming_at_;
+  std::vector<GroupPart> parts_;
+  std::vector<const std::byte*> sources_;
+  std::unique_ptr<std::byte[]> incoming_memory_, work_memory_;
+  std::size_t incoming_capacity_ = 0, work_capacity_ = 0;
+  const Completion* failed_ = nullptr;
+};
+
+}  // namespace echelon

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "lib/base/error.h"
+
+namespace echelon {
+namespace {
+
+using Setter = void (*)(Options&, std::string_view value);
+
+struct Setting {
+  OptionRow row;
+  Setter set;  // throws std::string: what was expected
+};
+
+double seconds(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
+      value < 0)
+    throw std::string("a number of seconds >= 0");
+  return value;
+}
+
+bool boolean(std::string_view text) {
+  if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
+  if (text == "0" || text == "off" || text == "no" || text == "false") return false;
+  throw std::string("0 or 1");
+}
+
+std::string one_of(std::string_view text, std::span<const std::string_view> choices) {
+  std::string expected;
+  for (std::string_view choice : choices) {
+    if (text == choice) return std::string(text);
+    expected += (expected.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw "one of " + expected;
+}
+
+void set_bootstrap(Options& o, std::string_view v) {
+  constexpr std::string_view kChoices[] = {"auto", "env", "pmix"};
+  o.bootstrap = one_of(v, kChoices);
+}
+
+void set_single_copy(Options& o, std::string_view v) {
+  constexpr std::string_view kChoices[] = {"auto", "on", "off"};
+  o.single_copy = one_of(v, kChoices);
+}
+
+void set_log(Options& o, std::string_view v) {
+  constexpr std::string_view kChoices[] = {"error", "warn", "info", "debug"};
+  const std::string level = one_of(v, kChoices);
+  for (int i = 0; i < 4; ++i)
+    if (level == kChoices[i]) o.log_level = static_cast<ech_log_level>(ECH_LOG_ERROR + i);
+}
+
+void set_timeout(Options& o, std::string_view v) {
+  o.timeout = seconds(v);
+  if (o.timeout == 0) throw std::string("a number of seconds > 0");
+}
+
+constexpr Setting kSettings[] = {
+    {{"ECHELON_ALGORITHM", "plan", "chosen by cost",
+      "plan for every operation that it fits, e.g. native/ring@1MiB; see docs/plans.md"},
+     [](Options& o, std::string_view v) { o.algorithm = v; }},
+    {{"ECHELON_BOOTSTRAP", "auto|env|pmix", "auto", "how the ranks find each other"},
+     set_bootstrap},
+    {{"ECHELON_FABRIC", "path", "none", "TOML file that overrides the discovered fabric"},
+     [](Options& o, std::string_view v) { o.fabric_file = v; }},
+    {{"ECHELON_INTERFACE", "name or address", "of the default route",
+      "network interface of the bootstrap and control connections"},
+     [](Options& o, std::string_view v) { o.interface_name = v; }},
+    {{"ECHELON_LOG", "error|warn|info|debug", "warn", "what the log callback receives"}, set_log},
+    {{"ECHELON_NICS", "names", "the nearest", "comma-separated NICs that this rank uses"},
+     [](Options& o, std::string_view v) { o.nics = v; }},
+    {{"ECHELON_PROBE", "0|1", "0 (echelon run sets 1)",
+      "measure latency and bandwidth of every tier at creation"},
+     [](Options& o, std::string_view v) { o.probe = boolean(v); }},
+    {{"ECHELON_SINGLE_COPY", "auto|on|off", "auto",
+      "read other local ranks' memory with process_vm_readv"},
+     set_single_copy},
+    {{"ECHELON_SPIN", "seconds", "50e-6", "busy waiting before a rank sleeps"},
+     [](Options& o, std::string_view v) { o.spin = seconds(v); }},
+    {{"ECHELON_TIMEOUT", "seconds", "300", "deadline of an operation and of creation"},
+     set_timeout},
+    {{"ECHELON_UCX_TLS", "list", "all but GPU ones", "UCX transports, as in UCX_TLS"},
+     [](Options& o, std::string_view v) { o.ucx_tls = v; }},
+};
+
+}  // namespace
+
+Options read_options(const Lookup& lookup) {
+  Options options;
+  for (const Setting& setting : kSettings) {
+    const std::string variable(setting.row.variable);
+    const char* value = lookup(variable.c_str());
+    if (value == nullptr || *value == '\0') continue;
+    try {
+      setting.set(options, value);
+    } catch (const std::string& expected) {
+      throw invalid(fmt::format("{} is \"{}\", expected {}", variable, value, expected));
+    }
+  }
+  return options;
+}
+
+std::span<const OptionRow> option_table() {
+  static const std::vector<OptionRow> rows = [] {
+    std::vector<OptionRow> all;
+    for (const Setting& setting : kSettings) all.push_back(setting.row);
+    return all;
+  }();
+  return rows;
+}
+
+}  // namespace echelon

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one table of settings: every ECHELON_* variable, its type, default and meaning. This is the
+// only place of the library that reads the environment, once per communicator.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "echelon/echelon.h"
+
+namespace echelon {
+
+// What a communicator is made with. Fields that ech_comm_options sets win over the environment.
+struct Options {
+  std::string algorithm;  // "" = choose by cost
+  std::string bootstrap = "auto";
+  std::string fabric_file;     // "" = none
+  std::string interface_name;  // "" = of the default route
+  ech_log_level log_level = ECH_LOG_WARN;
+  double timeout = 300;  // s
+  bool probe = false;
+  std::string single_copy = "auto";  // process_vm_readv: auto, on, off
+  double spin = 50e-6;               // s of busy waiting before sleeping
+  std::string ucx_tls;               // "" = our choice
+  std::string nics;                  // "" = nearest; else a comma-separated list
+};
+
+using Lookup = std::function<const char*(const char* variable)>;
+
+// Defaults overlaid with what `lookup` (usually getenv) knows. Throws ECH_ERR_INVALID naming the
+// variable, its value and what was expected.
+Options read_options(const Lookup& lookup);
+
+// A row of the table, for the documentation and `echelon run --help-env`.
+struct OptionRow {
+  std::string_view variable, type, fallback, help;
+};
+std::span<const OptionRow> option_table();
+
+}  // namespace echelon
