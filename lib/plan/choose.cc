@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/choose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/dtype.h"
+#include "lib/base/error.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::size_t kSmallestSegment = 64 << 10;
+constexpr std::size_t kLargestSegment = 16 << 20;
+
+// Whether `algorithm` has a part to play on tier t of T.
+bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& recipe,
+          ech_collective collective) {
+  const bool last = t + 1 == recipe.algorithms.size();
+  const bool flat = recipe.algorithms.size() < shape.tiers.size();
+  const int n = flat ? shape.size : shape.tiers[t].children;
+  if (algorithm == Algorithm::kNative) return t == 0 && shape.native && !flat;
+  const bool rooted = collective == ECH_BROADCAST || collective == ECH_REDUCE ||
+                      (recipe.ownership == Ownership::kLeader && !last);
+  if (rooted && algorithm != Algorithm::kRing && algorithm != Algorithm::kDirect &&
+      algorithm != Algorithm::kBinomial)
+    return false;
+  const auto can = [&](GroupAction action) { return supports(algorithm, action, n); };
+  switch (collective) {
+    case ECH_REDUCE_SCATTER:
+    case ECH_REDUCE:
+      return can(GroupAction::kReduceScatter);
+    case ECH_ALLGATHER:
+    case ECH_BROADCAST:
+      return can(GroupAction::kAllgather);
+    default:
+      return last ? can(GroupAction::kAllreduce)
+                  : can(GroupAction::kReduceScatter) && can(GroupAction::kAllgather);
+  }
+}
+
+void extend(const Shape& shape, ech_collective collective, Recipe recipe, std::size_t t,
+            std::vector<Recipe>& out) {
+  if (t == recipe.algorithms.size()) {
+    out.push_back(recipe);
+    return;
+  }
+  for (Algorithm algorithm : kAllAlgorithms) {
+    recipe.algorithms[t] = algorithm;
+    if (fits(shape, algorithm, t, recipe, collective))
+      extend(shape, collective, recipe, t + 1, out);
+  }
+}
+
+std::string list(const std::vector<Recipe>& recipes) {
+  std::string text;
+  for (const Recipe& r : recipes) text += (text.empty() ? "" : ", ") + to_text(r);
+  return text;
+}
+
+// The recipe with the segment size that serves it best.
+Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
+                       double bytes) {
+  Candidate best{recipe, predict(shape, recipe, collective, bytes)};
+  if (recipe.segment != 0) return best;
+  for (std::size_t size = kSmallestSegment; size <= kLargestSegment; size *= 2) {
+    if (static_cast<double>(size) >= bytes) break;
+    Recipe cut = recipe;
+    cut.segment = size;
+    const Prediction p = predict(shape, cut, collective, bytes);
+    if (p.seconds < best.prediction.seconds) best = {cut, p};
+  }
+  return best;
+}
+
+std::string describe(const Candidate& c) {
+  const Prediction& p = c.prediction;
+  if (p.latency > p.seconds / 2) return fmt::format("{} hand-overs one after the other", p.rounds);
+  return fmt::format("{} on {}", bytes_text(static_cast<std::size_t>(p.busiest_load)), p.busiest);
+}
+
+std::string why(const Choice& choice, bool wanted) {
+  if (wanted) return "asked for";
+  if (choice.best.recipe.algorithms.empty()) return "one rank has nothing to exchange";
+  std::string text = describe(choice.best);
+  if (choice.rejected.empty()) return text + "; nothing else can do it";
+  const Candidate& next = choice.rejected.front();
+  const double factor = next.prediction.seconds / choice.best.prediction.seconds;
+  return text +
+         fmt::format("; next {} takes {:.2f} x: {}", to_text(next.recipe), factor, describe(next));
+}
+
+}  // namespace
+
+std::vector<Recipe> candidates(const Shape& shape, ech_collective collective) {
+  std::vector<Recipe> all;
+  const std::size_t tiers = shape.tiers.size();
+  if (tiers == 0) return all;
+  const bool has_leaders =
+      collective != ECH_REDUCE_SCATTER && collective != ECH_ALLGATHER && tiers > 1;
+  for (Ownership ownership : {Ownership::kSplit, Ownership::kLeader}) {
+    if (ownership == Ownership::kLeader && !has_leaders) continue;
+    Recipe recipe{ownership, std::vector<Algorithm>(tiers), 0};
+    extend(shape, collective, recipe, 0, all);
+  }
+  if (tiers > 1) extend(shape, collective, {Ownership::kSplit, {Algorithm::kRing}, 0}, 0, all);
+  return all;
+}
+
+Choice choose(const Shape& shape, ech_collective collective, double bytes,
+              const std::optional<Recipe>& wanted) {
+  Choice choice;
+  choice.collective = collective;
+  choice.bytes = bytes;
+  choice.bound = lower_bound(shape, collective, bytes);
+  if (shape.tiers.empty()) {
+    choice.reason = why(choice, false);
+    return choice;
+  }
+  std::vector<Recipe> recipes = candidates(shape, collective);
+  if (wanted) {
+    Recipe plain = *wanted;
+    plain.segment = 0;
+    if (std::ranges::find(recipes, plain) == recipes.end())
+      throw invalid(fmt::format("plan \"{}\" cannot do {} on this layout; possible are {}",
+                                to_text(*wanted), name(collective), list(recipes)));
+    recipes = {*wanted};
+  }
+  std::vector<Candidate> costed;
+  for (const Recipe& r : recipes) costed.push_back(best_segment(shape, r, collective, bytes));
+  std::ranges::stable_sort(costed, {}, [](const Candidate& c) { return c.prediction.seconds; });
+  choice.best = costed.front();
+  choice.rejected.assign(costed.begin() + 1, costed.end());
+  choice.reason = why(choice, wanted.has_value());
+  return choice;
+}
+
+Composition composition_of(const Shape& shape, const Recipe& recipe, ech_collective collective,
+                           int root) {
+  Composition c;
+  c.collective = collective == ECH_BARRIER ? ECH_ALLREDUCE : collective;
+  c.size = shape.size;
+  c.root = root;
+  c.ownership = recipe.ownership;
+  if (recipe.algorithms.size() < shape.tiers.size()) {
+    c.tiers = {{{Group::range(shape.size)}, recipe.algorithms.front()}};
+    return c;
+  }
+  for (std::size_t t = 0; t < shape.tiers.size(); ++t)
+    c.tiers.push_back({shape.tiers[t].groups, recipe.algorithms[t]});
+  return c;
+}
+
+}  // namespace echelon

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing a recipe: all candidates, costed; the cheapest wins, and the reason is kept.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/plan/model.h"
+
+namespace echelon {
+
+struct Candidate {
+  Recipe recipe;
+  Prediction prediction;
+};
+
+struct Choice {
+  ech_collective collective = ECH_ALLREDUCE;
+  double bytes = 0;
+  Candidate best;
+  Bound bound;
+  std::string reason;               // one sentence
+  std::vector<Candidate> rejected;  // cheapest first, each recipe at its best segment size
+};
+
+// All recipes that can do `collective` on `shape`, without segment sizes.
+std::vector<Recipe> candidates(const Shape& shape, ech_collective collective);
+
+// The cheapest recipe for `bytes`; with `wanted`, that one, its segment chosen if it says none.
+// Throws ECH_ERR_INVALID listing the possible ones when `wanted` cannot do it.
+Choice choose(const Shape& shape, ech_collective collective, double bytes,
+              const std::optional<Recipe>& wanted = std::nullopt);
+
+// What compose() needs for `recipe`.
+Composition composition_of(const Shape& shape, const Recipe& recipe, ech_collective collective,
+                           int root);
+
+std::string explain_text(const Choice& choice);
+std::string explain_json(const Choice& choice);
+
+}  // namespace echelon

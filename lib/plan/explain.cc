@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/dtype.h"
+#include "lib/plan/choose.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::size_t kShownCandidates = 5;
+
+nlohmann::ordered_json as_json(const Candidate& c) {
+  return {{"plan", to_text(c.recipe)},
+          {"predicted_us", c.prediction.seconds * 1e6},
+          {"rounds", c.prediction.rounds},
+          {"busiest", c.prediction.busiest},
+          {"busiest_bytes", c.prediction.busiest_load}};
+}
+
+}  // namespace
+
+std::string explain_text(const Choice& choice) {
+  std::string text = fmt::format(
+      "{} of {}: {}\n  predicted {:.1f} us, lower bound {:.1f} us ({})\n  because {}\n",
+      name(choice.collective), bytes_text(static_cast<std::size_t>(choice.bytes)),
+      choice.best.recipe.algorithms.empty() ? "nothing to do" : to_text(choice.best.recipe),
+      choice.best.prediction.seconds * 1e6, choice.bound.seconds * 1e6, choice.bound.reason,
+      choice.reason);
+  for (std::size_t i = 0; i < std::min(kShownCandidates, choice.rejected.size()); ++i)
+    text += fmt::format("  rejected {:<40} {:.1f} us\n", to_text(choice.rejected[i].recipe),
+                        choice.rejected[i].prediction.seconds * 1e6);
+  return text;
+}
+
+std::string explain_json(const Choice& choice) {
+  nlohmann::ordered_json j = as_json(choice.best);
+  j["collective"] = name(choice.collective);
+  j["bytes"] = choice.bytes;
+  j["bound_us"] = choice.bound.seconds * 1e6;
+  j["bound_reason"] = choice.bound.reason;
+  j["reason"] = choice.reason;
+  for (const Candidate& c : choice.rejected) j["rejected"].push_back(as_json(c));
+  return j.dump();
+}
+
+}  // namespace echelon
