@@ -1,37 +1,271 @@
 // SPDX-License-Identifier: Apache-2.0
-// The only file with extern "C" and the only file that catches everything.
-#include "echelon/echelon.h"
+// The C ABI: validate, forward. With c_api_info.cc the only files with extern "C" functions.
+#include <fmt/format.h>
 
-void ech_version(int* major, int* minor, int* patch) {
-  if (major != nullptr) *major = ECH_VERSION_MAJOR;
-  if (minor != nullptr) *minor = ECH_VERSION_MINOR;
-  if (patch != nullptr) *patch = ECH_VERSION_PATCH;
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "lib/base/dtype.h"
+#include "lib/bootstrap/bootstrap.h"
+#include "lib/c_handles.h"
+#include "lib/create.h"
+#include "lib/guard.h"
+
+using namespace echelon;
+
+namespace {
+
+using Extent = std::size_t;
+
+// Reads a size-first struct of any age into today's, the rest zero.
+template <typename T>
+T read_struct(const T* given, const char* what) {
+  T full{};
+  if (given == nullptr) return full;
+  if (given->struct_size < sizeof given->struct_size || given->struct_size > 4096)
+    throw invalid(fmt::format("{}.struct_size is {}, expected {}: use its _INIT macro", what,
+                              given->struct_size, sizeof full));
+  std::memcpy(&full, given, std::min(sizeof full, given->struct_size));
+  return full;
 }
 
-const char* ech_status_name(ech_status status) {
-  switch (status) {
-    case ECH_OK:
-      return "ok";
-    case ECH_ERR_INVALID:
-      return "invalid argument";
-    case ECH_ERR_UNSUPPORTED:
-      return "unsupported";
-    case ECH_ERR_NO_MEMORY:
-      return "out of memory";
-    case ECH_ERR_MISMATCH:
-      return "mismatch";
-    case ECH_ERR_TIMEOUT:
-      return "timeout";
-    case ECH_ERR_PEER:
-      return "peer failed";
-    case ECH_ERR_ABORTED:
-      return "aborted";
-    case ECH_ERR_AUTH:
-      return "not authenticated";
-    case ECH_ERR_SYSTEM:
-      return "system error";
-    case ECH_ERR_INTERNAL:
-      return "internal error";
+Options merged_options(const ech_comm_options& o) {
+  Options options = read_options([](const char* variable) { return std::getenv(variable); });
+  if (o.fabric_file != nullptr) options.fabric_file = o.fabric_file;
+  if (o.algorithm != nullptr) options.algorithm = o.algorithm;
+  if (o.bootstrap != nullptr) options.bootstrap = o.bootstrap;
+  if (o.interface_name != nullptr) options.interface_name = o.interface_name;
+  if (!(o.timeout >= 0)) throw invalid("options.timeout must be a number of seconds >= 0");
+  if (o.timeout > 0) options.timeout = o.timeout;
+  if (o.probe != 0) options.probe = o.probe > 0;
+  if (o.log_level != 0) options.log_level = o.log_level;
+  return options;
+}
+
+BootstrapOptions bootstrap_options(const ech_comm_options& o, const Options& options,
+                                   const Log& log) {
+  BootstrapOptions b;
+  b.unique_id = o.unique_id;
+  b.allgather = o.allgather;
+  b.allgather_context = o.allgather_context;
+  b.mode = options.bootstrap;
+  b.rank = o.rank;
+  b.size = o.size;
+  b.interface = options.interface_name;
+  b.lookup = [](const char* variable) { return std::getenv(variable); };
+  b.log = log;
+  b.deadline = std::chrono::steady_clock::now() +
+               std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3));
+  return b;
+}
+
+// Partial overlap of two buffers; the allowed in-place forms have `same` set.
+bool overlap(const void* a, Extent a_bytes, const void* b, Extent b_bytes) {
+  const auto pa = reinterpret_cast<std::uintptr_t>(a), pb = reinterpret_cast<std::uintptr_t>(b);
+  return pa < pb + b_bytes && pb < pa + a_bytes;
+}
+
+// Where recv would be if the operation is in place.
+const char* in_place_recv(const Invocation& in, const Communicator& comm, Extent block) {
+  const char* send = static_cast<const char*>(in.send);
+  const Extent shift = block * comm.rank();
+  if (in.collective == ECH_REDUCE_SCATTER) return send + shift;
+  if (in.collective == ECH_ALLGATHER) return send - shift;
+  return send;
+}
+
+void check_buffers(const Invocation& in, const Communicator& comm) {
+  if (in.count == 0) return;
+  const bool is_root = in.root == comm.rank();
+  const bool reads = in.collective != ECH_BROADCAST || is_root;
+  const bool writes = in.collective != ECH_REDUCE || is_root;
+  require(!reads || in.send != nullptr, "send is NULL");
+  require(!writes || in.recv != nullptr, "recv is NULL");
+  const Extent block = in.count * size_of(in.dtype);
+  const bool many_in = in.collective == ECH_REDUCE_SCATTER;
+  const bool many_out = in.collective == ECH_ALLGATHER;
+  const Extent factor = many_in || many_out ? comm.size() : 1;
+  require(in.count <= PTRDIFF_MAX / size_of(in.dtype) / factor, "count is too large");
+  if (!reads || !writes || in.recv == in_place_recv(in, comm, block)) return;
+  require(!overlap(in.send, many_in ? block * factor : block, in.recv,
+                   many_out ? block * factor : block),
+          "send and recv overlap; see \"in place\" in echelon.h");
+}
+
+void check(const Invocation& in, const ech_comm* comm) {
+  require(comm != nullptr, "comm is NULL");
+  if (!is_valid(in.dtype)) throw invalid(fmt::format("dtype {} is none", int(in.dtype)));
+  if (!is_valid(in.op)) throw invalid(fmt::format("op {} is none", int(in.op)));
+  const int size = comm->communicator->size();
+  if (in.root < 0 || in.root >= size)
+    throw invalid(fmt::format("root {} is not in [0, {})", in.root, size));
+  check_buffers(in, *comm->communicator);
+}
+
+ech_status run(const Invocation& in, ech_comm* comm) {
+  return guarded([&] {
+    check(in, comm);
+    Communicator& c = *comm->communicator;
+    c.finish(c.start(in));
+  });
+}
+
+ech_status start(Invocation in, ech_comm* comm, const ech_call* call, ech_request** request) {
+  return guarded([&] {
+    const ech_call settings = read_struct(call, "call");
+    require(request != nullptr, "request is NULL");
+    require(settings.timeout >= 0, "call.timeout must be a number of seconds >= 0");
+    require(settings.memory >= ECH_MEMORY_AUTO && settings.memory <= ECH_MEMORY_CUDA,
+            "call.memory is none of ech_memory");
+    if (settings.memory == ECH_MEMORY_CUDA || settings.stream != nullptr)
+      throw Error(ECH_ERR_UNSUPPORTED, "CUDA memory and streams are not supported by this build");
+    in.timeout = settings.timeout;
+    check(in, comm);
+    auto made = std::make_unique<ech_request>();
+    made->communicator = comm->communicator.get();
+    made->operation = made->communicator->start(in);
+    *request = made.release();
+  });
+}
+
+Invocation barrier() { return {ECH_BARRIER, nullptr, nullptr, 0, ECH_UINT8, ECH_SUM, 0, 0}; }
+
+}  // namespace
+
+ech_status ech_get_unique_id(ech_unique_id* id, const char* interface_name) {
+  return guarded([&] {
+    require(id != nullptr, "id is NULL");
+    const Options options = read_options([](const char* variable) { return std::getenv(variable); });
+    *id = make_unique_id(interface_name != nullptr ? interface_name : options.interface_name);
+  });
+}
+
+ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* given) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    const ech_comm_options o = read_struct(given, "options");
+    const Options options = merged_options(o);
+    const Log log{o.log, o.log_context, options.log_level};
+    auto control = bootstrap(bootstrap_options(o, options, log));
+    auto made = std::make_unique<ech_comm>();
+    made->communicator = create_communicator(std::move(control), options, log);
+    *comm = made.release();
+  });
+}
+
+ech_status ech_comm_split(ech_comm* parent, int color, int key, ech_comm** comm) {
+  return guarded([&] {
+    require(parent != nullptr, "parent is NULL");
+    require(comm != nullptr, "comm is NULL");
+    auto part = parent->communicator->split(color, key);
+    auto made = part ? std::make_unique<ech_comm>() : nullptr;
+    if (part) made->communicator = std::move(part);
+    *comm = made.release();
+  });
+}
+
+ech_status ech_comm_destroy(ech_comm* comm) {
+  if (comm == nullptr) return ECH_OK;
+  const std::unique_ptr<ech_comm> owner(comm);
+  return guarded([&] { owner->communicator->close(); });
+}
+
+ech_status ech_comm_abort(ech_comm* comm) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    comm->communicator->abort();
+  });
+}
+
+ech_status ech_allreduce(const void* send, void* recv, size_t count, ech_dtype dtype, ech_op op,
+                         ech_comm* comm) {
+  return run({ECH_ALLREDUCE, send, recv, count, dtype, op, 0, 0}, comm);
+}
+
+ech_status ech_reduce_scatter(const void* send, void* recv, size_t count, ech_dtype dtype,
+                              ech_op op, ech_comm* comm) {
+  return run({ECH_REDUCE_SCATTER, send, recv, count, dtype, op, 0, 0}, comm);
+}
+
+ech_status ech_allgather(const void* send, void* recv, size_t count, ech_dtype dtype,
+                         ech_comm* comm) {
+  return run({ECH_ALLGATHER, send, recv, count, dtype, ECH_SUM, 0, 0}, comm);
+}
+
+ech_status ech_broadcast(const void* send, void* recv, size_t count, ech_dtype dtype, int root,
+                         ech_comm* comm) {
+  return run({ECH_BROADCAST, send, recv, count, dtype, ECH_SUM, root, 0}, comm);
+}
+
+ech_status ech_reduce(const void* send, void* recv, size_t count, ech_dtype dtype, ech_op op,
+                      int root, ech_comm* comm) {
+  return run({ECH_REDUCE, send, recv, count, dtype, op, root, 0}, comm);
+}
+
+ech_status ech_barrier(ech_comm* comm) { return run(barrier(), comm); }
+
+ech_status ech_iallreduce(const void* send, void* recv, size_t count, ech_dtype dtype, ech_op op,
+                          ech_comm* comm, const ech_call* call, ech_request** request) {
+  return start({ECH_ALLREDUCE, send, recv, count, dtype, op, 0, 0}, comm, call, request);
+}
+
+ech_status ech_ireduce_scatter(const void* send, void* recv, size_t count, ech_dtype dtype,
+                               ech_op op, ech_comm* comm, const ech_call* call,
+                               ech_request** request) {
+  return start({ECH_REDUCE_SCATTER, send, recv, count, dtype, op, 0, 0}, comm, call, request);
+}
+
+ech_status ech_iallgather(const void* send, void* recv, size_t count, ech_dtype dtype,
+                          ech_comm* comm, const ech_call* call, ech_request** request) {
+  return start({ECH_ALLGATHER, send, recv, count, dtype, ECH_SUM, 0, 0}, comm, call, request);
+}
+
+ech_status ech_ibroadcast(const void* send, void* recv, size_t count, ech_dtype dtype, int root,
+                          ech_comm* comm, const ech_call* call, ech_request** request) {
+  return start({ECH_BROADCAST, send, recv, count, dtype, ECH_SUM, root, 0}, comm, call, request);
+}
+
+ech_status ech_ireduce(const void* send, void* recv, size_t count, ech_dtype dtype, ech_op op,
+                       int root, ech_comm* comm, const ech_call* call, ech_request** request) {
+  return start({ECH_REDUCE, send, recv, count, dtype, op, root, 0}, comm, call, request);
+}
+
+ech_status ech_ibarrier(ech_comm* comm, const ech_call* call, ech_request** request) {
+  return start(barrier(), comm, call, request);
+}
+
+ech_status ech_test(ech_request* request, int* done) {
+  return guarded([&] {
+    require(request != nullptr, "request is NULL");
+    require(done != nullptr, "done is NULL");
+    const bool ended = request->communicator->test(request->operation);
+    *done = ended;
+    const bool failed = ended && request->operation != nullptr &&
+                        request->operation->status() != ECH_OK;
+    if (failed) throw Error(request->operation->status(), request->communicator->failure());
+  });
+}
+
+ech_status ech_wait(ech_request** request) {
+  return guarded([&] {
+    require(request != nullptr && *request != nullptr, "request is NULL");
+    const std::unique_ptr<ech_request> owner(*request);
+    *request = nullptr;
+    owner->communicator->finish(owner->operation);
+  });
+}
+
+ech_status ech_wait_all(size_t count, ech_request** requests) {
+  if (count > 0 && requests == nullptr) return fail(ECH_ERR_INVALID, "requests is NULL");
+  ech_status first = ECH_OK;
+  std::string message;
+  for (size_t i = 0; i < count; ++i) {
+    if (requests[i] == nullptr) continue;
+    const ech_status status = ech_wait(&requests[i]);
+    if (status == ECH_OK || first != ECH_OK) continue;
+    first = status;
+    message = ech_last_error();
   }
-  return "unknown status";
+  return first == ECH_OK ? ECH_OK : fail(first, message.c_str());
 }

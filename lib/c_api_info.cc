@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C ABI: versions, errors, numbers, texts and memory.
+#include <cstdlib>
+#include <cstring>
+
+#include "lib/base/dtype.h"
+#include "lib/c_handles.h"
+#include "lib/guard.h"
+#include "transports/shm/shared_alloc.h"
+
+using namespace echelon;
+
+namespace {
+
+thread_local std::string message_of_last_failure;
+
+using Number = int (Communicator::*)() const;
+
+ech_status get(const ech_comm* comm, Number number, int* out) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    require(out != nullptr, "the output is NULL");
+    *out = (*comm->communicator.*number)();
+  });
+}
+
+char* duplicate(const std::string& text) {
+  char* copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (copy == nullptr) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  return copy;
+}
+
+}  // namespace
+
+ech_status echelon::fail(ech_status code, const char* message) noexcept {
+  try {
+    message_of_last_failure = message;
+  } catch (...) {
+    message_of_last_failure.clear();
+  }
+  return code;
+}
+
+const char* echelon::last_error() noexcept { return message_of_last_failure.c_str(); }
+
+const char* ech_last_error(void) { return last_error(); }
+
+void ech_version(int* major, int* minor, int* patch) {
+  if (major != nullptr) *major = ECH_VERSION_MAJOR;
+  if (minor != nullptr) *minor = ECH_VERSION_MINOR;
+  if (patch != nullptr) *patch = ECH_VERSION_PATCH;
+}
+
+const char* ech_status_name(ech_status status) {
+  switch (status) {
+    case ECH_OK:
+      return "ok";
+    case ECH_ERR_INVALID:
+      return "invalid argument";
+    case ECH_ERR_UNSUPPORTED:
+      return "unsupported";
+    case ECH_ERR_NO_MEMORY:
+      return "out of memory";
+    case ECH_ERR_MISMATCH:
+      return "mismatch";
+    case ECH_ERR_TIMEOUT:
+      return "timeout";
+    case ECH_ERR_PEER:
+      return "peer failed";
+    case ECH_ERR_ABORTED:
+      return "aborted";
+    case ECH_ERR_AUTH:
+      return "not authenticated";
+    case ECH_ERR_SYSTEM:
+      return "system error";
+    case ECH_ERR_INTERNAL:
+      return "internal error";
+  }
+  return "unknown status";
+}
+
+ech_status ech_comm_rank(const ech_comm* comm, int* rank) {
+  return get(comm, &Communicator::rank, rank);
+}
+ech_status ech_comm_size(const ech_comm* comm, int* size) {
+  return get(comm, &Communicator::size, size);
+}
+ech_status ech_comm_local_rank(const ech_comm* comm, int* local_rank) {
+  return get(comm, &Communicator::local_rank, local_rank);
+}
+ech_status ech_comm_local_size(const ech_comm* comm, int* local_size) {
+  return get(comm, &Communicator::local_size, local_size);
+}
+ech_status ech_comm_host_index(const ech_comm* comm, int* host_index) {
+  return get(comm, &Communicator::host_index, host_index);
+}
+ech_status ech_comm_host_count(const ech_comm* comm, int* host_count) {
+  return get(comm, &Communicator::host_count, host_count);
+}
+
+ech_status ech_alloc(void** memory, size_t bytes, ech_memory kind) {
+  return guarded([&] {
+    require(memory != nullptr, "memory is NULL");
+    require(bytes > 0, "bytes is 0");
+    require(kind >= ECH_MEMORY_AUTO && kind <= ECH_MEMORY_CUDA, "kind is none of ech_memory");
+    if (kind == ECH_MEMORY_CUDA)
+      throw Error(ECH_ERR_UNSUPPORTED, "CUDA memory is not supported by this build");
+    *memory = shm::shared_alloc(bytes);
+  });
+}
+
+ech_status ech_free(void* memory) {
+  return guarded([&] {
+    if (memory != nullptr) shm::shared_free(memory);
+  });
+}
+
+ech_status ech_comm_fabric(const ech_comm* comm, ech_format format, char** text) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    require(text != nullptr, "text is NULL");
+    require(format >= ECH_TEXT && format <= ECH_TOML, "format is none of ech_format");
+    *text = duplicate(comm->communicator->fabric_text(format));
+  });
+}
+
+ech_status ech_comm_explain(ech_comm* comm, const ech_question* question, ech_format format,
+                            char** text) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    require(question != nullptr, "question is NULL");
+    require(text != nullptr, "text is NULL");
+    require(format == ECH_TEXT || format == ECH_JSON, "format must be text or JSON");
+    require(question->struct_size >= sizeof *question, "question.struct_size is too small");
+    require(is_valid(question->collective), "question.collective is none");
+    require(is_valid(question->dtype), "question.dtype is none");
+    Communicator& c = *comm->communicator;
+    const bool blocks = question->collective == ECH_REDUCE_SCATTER ||
+                        question->collective == ECH_ALLGATHER;
+    const bool barrier = question->collective == ECH_BARRIER;
+    const std::size_t bytes = question->count * size_of(question->dtype) * (blocks ? c.size() : 1);
+    const Choice choice = barrier ? c.explain(ECH_ALLREDUCE, 1)
+                                  : c.explain(question->collective, bytes);
+    *text = duplicate(format == ECH_TEXT ? explain_text(choice) : explain_json(choice));
+  });
+}
+
+void ech_text_free(char* text) { std::free(text); }
+
+ech_status ech_comm_counters(const ech_comm* comm, ech_counters* counters) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    require(counters != nullptr, "counters is NULL");
+    require(counters->struct_size >= sizeof counters->struct_size, "counters.struct_size is 0");
+    ech_counters now = comm->communicator->counters();
+    now.struct_size = std::min(counters->struct_size, sizeof now);
+    std::memcpy(counters, &now, now.struct_size);
+  });
+}

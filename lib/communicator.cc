@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/base/dtype.h"
+#include "lib/create.h"
+#include "lib/fabric/formats.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::size_t kElementsPerLine = 64;  // segments begin at multiples of it
+
+std::optional<Recipe> wanted_recipe(const Options& options) {
+  if (options.algorithm.empty()) return std::nullopt;
+  return parse_recipe(options.algorithm);
+}
+
+EngineParts with_watch(EngineParts parts, Watch* watch) {
+  parts.watch = watch;
+  return parts;
+}
+
+// Elements per block of a segment, all segments but the last equal.
+std::size_t segment_elements(const Plan& plan, std::size_t count, std::size_t block_bytes,
+                             std::size_t bytes) {
+  const std::size_t wanted = plan.choice.best.recipe.segment;
+  if (wanted == 0 || wanted >= bytes) return count;
+  const std::size_t segments = (bytes + wanted - 1) / wanted;
+  const std::size_t even = (count + segments - 1) / segments;
+  const std::size_t rounded = (even + kElementsPerLine - 1) / kElementsPerLine * kElementsPerLine;
+  return block_bytes == 0 ? count : std::min(count, rounded);
+}
+
+}  // namespace
+
+Communicator::Communicator(CommunicatorParts parts)
+    : options_(std::move(parts.options)),
+      log_(parts.log),
+      control_(std::move(parts.control)),
+      rank_(control_->rank()),
+      fabric_(std::move(parts.fabric)),
+      layout_(std::move(parts.layout)),
+      rank_names_(std::move(parts.rank_names)),
+      plans_(make_shape(layout_, parts.native), rank_, wanted_recipe(options_)),
+      engine_(with_watch(std::move(parts.engine), this)) {
+  const std::vector<int> local = layout_.ranks_of_host(host_index());
+  local_size_ = static_cast<int>(local.size());
+  local_rank_ = static_cast<int>(std::ranges::find(local, rank_) - local.begin());
+}
+
+Communicator::~Communicator() = default;
+
+PlanKey Communicator::key_of(const Invocation& in) const {
+  const bool blocks = in.collective == ECH_REDUCE_SCATTER || in.collective == ECH_ALLGATHER;
+  const std::size_t elements = blocks ? in.count * size() : in.count;
+  return {in.collective, elements * size_of(in.dtype), in.root};
+}
+
+Operation* Communicator::start(const Invocation& in) {
+  if (in.collective == ECH_BARRIER) {
+    return start({ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, in.timeout});
+  }
+  if (in.count == 0) return nullptr;
+  const PlanKey key = key_of(in);
+  const Plan& plan = plans_.get(key);
+  Task task;
+  task.goal = {in.collective, rank_, size(), in.root};
+  task.dtype = in.dtype;
+  task.op = in.op;
+  task.input = static_cast<const std::byte*>(in.send);
+  task.output = static_cast<std::byte*>(in.recv);
+  if (in.collective == ECH_BROADCAST && rank_ != in.root) task.input = task.output;
+  if (in.collective == ECH_REDUCE && rank_ != in.root) task.output = nullptr;
+  task.count = in.count;
+  task.segment = segment_elements(plan, in.count, key.bytes / in.count, key.bytes);
+  task.program = task.segment >= in.count ? &plan.whole : &plan.cut;
+  task.timeout = std::chrono::nanoseconds(
+      static_cast<std::int64_t>((in.timeout > 0 ? in.timeout : options_.timeout) * 1e9));
+  return engine_.start(task);
+}
+
+bool Communicator::test(Operation* operation) {
+  if (operation == nullptr) return true;
+  if (!operation->done()) engine_.progress();
+  return operation->done();
+}
+
+void Communicator::finish(Operation* operation) {
+  if (operation == nullptr) return;
+  engine_.wait(*operation);
+  const ech_status status = operation->status();
+  engine_.release(operation);
+  if (status != ECH_OK) throw Error(status, engine_.failure());
+}
+
+void Communicator::check() { control_->check(); }
+
+Deadline Communicator::deadline() const {
+  return std::chrono::steady_clock::now() +
+         std::chrono::milliseconds(static_cast<std::int64_t>(options_.timeout * 1e3));
+}
+
+void Communicator::close() {
+  if (engine_.failed() != ECH_OK) {
+    control_->abort();
+    return;
+  }
+  finish(start({ECH_BARRIER}));
+  control_->close(deadline());
+}
+
+void Communicator::abort() noexcept {
+  engine_.abort();
+  control_->abort();
+}
+
+std::string Communicator::fabric_text(ech_format format) const {
+  return write_fabric(fabric_, layout_, format);
+}
+
+Choice Communicator::explain(ech_collective collective, std::size_t bytes, int root) {
+  return plans_.explain({collective, std::max<std::size_t>(bytes, 1), root});
+}
+
+ech_counters Communicator::counters() const {
+  ech_counters c{};
+  c.struct_size = sizeof c;
+  c.operations = engine_.counters().operations;
+  c.bytes = engine_.counters().bytes;
+  c.waits = engine_.counters().waits;
+  c.plans = plans_.made();
+  if (const Transport* t = engine_.transport()) {
+    c.network_bytes = t->counters().bytes;
+    c.network_messages = t->counters().messages;
+  }
+  if (engine_.group() != nullptr) c.shared_bytes = engine_.group()->bytes();
+  return c;
+}
+
+}  // namespace echelon

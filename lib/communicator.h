@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator: ranks that have found each other, the fabric between them, and the engine that
+// runs their collectives.
+//
+// Thread safety: one thread at a time, except abort(). Arguments are valid (lib/c_api.cc checks).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/log.h"
+#include "lib/bootstrap/control.h"
+#include "lib/engine/engine.h"
+#include "lib/fabric/fabric.h"
+#include "lib/fabric/layout.h"
+#include "lib/options.h"
+#include "lib/plans.h"
+
+namespace echelon {
+
+// A collective in the caller's words.
+struct Invocation {
+  ech_collective collective = ECH_ALLREDUCE;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  std::size_t count = 0;
+  ech_dtype dtype = ECH_UINT8;
+  ech_op op = ECH_SUM;
+  int root = 0;
+  double timeout = 0;  // s; 0: the communicator's
+};
+
+// Everything that creation brings together.
+struct CommunicatorParts {
+  Options options;
+  Log log;
+  std::unique_ptr<Control> control;
+  Fabric fabric;
+  Layout layout;
+  std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
+  bool native = false;
+  EngineParts engine;
+};
+
+class Communicator final : private Watch {
+ public:
+  explicit Communicator(CommunicatorParts parts);
+  ~Communicator() override;
+
+  int rank() const { return rank_; }
+  int size() const { return layout_.size; }
+  int local_rank() const { return local_rank_; }
+  int local_size() const { return local_size_; }
+  int host_index() const { return layout_.host_of_rank[rank_]; }
+  int host_count() const { return layout_.host_count(); }
+
+  // nullptr when there is nothing to do. Otherwise give the operation to finish().
+  Operation* start(const Invocation& invocation);
+  bool test(Operation* operation);
+
+  // Waits, releases the operation, throws its failure.
+  void finish(Operation* operation);
+
+  // Splits off the ranks with the same color >= 0, ordered by (key, rank); nullptr for the others.
+  std::unique_ptr<Communicator> split(int color, int key);
+
+  // Waits for pending operations and says goodbye. Throws; the object can only be deleted then.
+  void close();
+  void abort() noexcept;
+
+  std::string fabric_text(ech_format format) const;
+  Choice explain(ech_collective collective, std::size_t bytes, int root = 0);
+  ech_counters counters() const;
+
+  const std::string& failure() const { return engine_.failure(); }
+  const Options& options() const { return options_; }
+  const Log& log() const { return log_; }
+
+ private:
+  int fd() const override { return control_->fd(); }
+  void check() override;
+  std::string describe(int rank) const override { return rank_names_[rank]; }
+  Deadline deadline() const;
+  PlanKey key_of(const Invocation& invocation) const;
+
+  const Options options_;
+  const Log log_;
+  const std::unique_ptr<Control> control_;
+  const int rank_;
+  Fabric fabric_;
+  Layout layout_;
+  const std::vector<std::string> rank_names_;
+  int local_rank_ = 0, local_size_ = 1;
+  Plans plans_;
+  Engine engine_;
+  std::byte barrier_in_{}, barrier_out_{};
+};
+
+}  // namespace echelon

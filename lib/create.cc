@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/create.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "lib/base/bytes.h"
+#include "lib/fabric/formats.h"
+#include "lib/fabric/loaders.h"
+#include "lib/fabric/place.h"
+#include "lib/probe.h"
+#include "transports/shm/shm.h"
+#include "transports/ucx/ucx.h"
+
+namespace echelon {
+namespace {
+
+// What every rank tells the others first.
+struct Introduction {
+  std::string host_id, host_name, cpus, algorithm;
+  std::uint32_t pid = 0;
+  bool probe = false;
+};
+
+std::string to_wire(const Introduction& i) {
+  return ByteWriter()
+      .text(i.host_id)
+      .text(i.host_name)
+      .text(i.cpus)
+      .text(i.algorithm)
+      .u32(i.pid)
+      .u8(i.probe)
+      .take();
+}
+
+Introduction introduction_from(std::string_view bytes) {
+  ByteReader reader(bytes, "a rank's introduction");
+  Introduction i;
+  i.host_id = reader.text();
+  i.host_name = reader.text();
+  i.cpus = reader.text();
+  i.algorithm = reader.text();
+  i.pid = reader.u32();
+  i.probe = reader.u8() != 0;
+  reader.expect_end();
+  return i;
+}
+
+CpuSet allowed_cpus() {
+  CpuSet cpus;
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mask)) cpus.add(cpu);
+  return cpus;
+}
+
+class Creation {
+ public:
+  Creation(std::unique_ptr<Control> control, const Options& options, const Log& log)
+      : control_(std::move(control)),
+        options_(options),
+        log_(log),
+        deadline_(Clock::now() +
+                  std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3))) {}
+
+  std::unique_ptr<Communicator> run() {
+    if (!options_.algorithm.empty()) parse_recipe(options_.algorithm);
+    discover();
+    introduce();
+    exchange_hosts();
+    apply_fabric_file();
+    lay_out();
+    connect();
+    if (options_.probe && control_->size() > 1)
+      probe_links(parts_.layout, parts_.engine, *control_, deadline_);
+    parts_.options = options_;
+    parts_.log = log_;
+    parts_.control = std::move(control_);
+    return std::make_unique<Communicator>(std::move(parts_));
+  }
+
+ private:
+  void discover() {
+    host_ = discover_host();
+    for (const std::string& warning : host_.warnings) log_(ECH_LOG_INFO, warning);
+  }
+
+  void introduce() {
+    Introduction mine{host_.id,
+                      host_.name,
+                      allowed_cpus().list(),
+                      options_.algorithm,
+                      static_cast<std::uint32_t>(getpid()),
+                      options_.probe};
+    for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
+      ranks_.push_back(introduction_from(bytes));
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const Introduction& i = ranks_[r];
+      parts_.rank_names.push_back(fmt::format("rank {} on {} (pid {})", r, i.host_name, i.pid));
+      if (i.algorithm != ranks_[0].algorithm || i.probe != ranks_[0].probe)
+        throw invalid(fmt::format("{} has plan \"{}\" and probe {}, rank 0 has \"{}\" and {}",
+                                  parts_.rank_names[r], i.algorithm, i.probe,
+                                  ranks_[0].algorithm, ranks_[0].probe));
+    }
+  }
+
+  // Only the first rank of a host describes it.
+  void exchange_hosts() {
+    const int self = control_->rank();
+    const auto first =
+        std::ranges::find(ranks_, ranks_[self].host_id, &Introduction::host_id) - ranks_.begin();
+    const auto described =
+        control_->allgather(first == self ? to_wire(host_) : std::string(), deadline_);
+    std::vector<Host> hosts(ranks_.size());
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!described[r].empty()) hosts[r] = host_from_wire(described[r]);
+      hosts[r].id = ranks_[r].host_id;
+    }
+    Merged merged = merge(hosts);
+    parts_.fabric = std::move(merged.fabric);
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      RankPlace place;
+      place.host = merged.host_of_rank[r];
+      place.cpus = CpuSet::parse(ranks_[r].cpus).value_or(CpuSet());
+      places_.push_back(place);
+    }
+  }
+
+  // Rank 0 reads the file, so that all ranks plan from the same one.
+  void apply_fabric_file() {
+    std::string mine;
+    if (control_->rank() == 0 && !options_.fabric_file.empty()) {
+      std::ifstream file(options_.fabric_file);
+      std::ostringstream text;
+      text << file.rdbuf();
+      mine = file ? "+" + text.str() : "-";
+    }
+    const std::string text = control_->allgather(mine, deadline_)[0];
+    if (text.empty()) return;
+    if (text == "-")
+      throw invalid(fmt::format("rank 0 cannot read the fabric file \"{}\"", options_.fabric_file));
+    apply_toml(parts_.fabric, text.substr(1), options_.fabric_file);
+  }
+
+  void lay_out() {
+    parts_.layout = make_layout(parts_.fabric, places_);
+    if (const std::string wrong = validate(parts_.layout); !wrong.empty())
+      throw Error(ECH_ERR_INTERNAL, "layout: " + wrong);
+    for (const std::string& warning : parts_.layout.warnings) log_(ECH_LOG_INFO, warning);
+  }
+
+  // Messages are needed between hosts, and on one host for a plan that the user asked for.
+  bool needs_messages() const {
+    if (control_->size() == 1) return false;
+    return parts_.layout.host_count() > 1 || !options_.algorithm.empty();
+  }
+
+  void connect() {
+    const int self = control_->rank();
+    const int host = parts_.layout.host_of_rank[self];
+    const std::vector<int> local = parts_.layout.ranks_of_host(host);
+    std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
+    std::unique_ptr<GroupMedium> shared = local.size() > 1 ? open_shared() : nullptr;
+    const std::string mine = ByteWriter()
+                                 .text(network ? network->address() : "")
+                                 .text(shared ? shared->address() : "")
+                                 .take();
+    std::vector<std::string> network_addresses, shared_addresses;
+    for (const std::string& bytes : control_->allgather(mine, deadline_)) {
+      ByteReader reader(bytes, "a rank's addresses");
+      network_addresses.push_back(reader.text());
+      shared_addresses.push_back(reader.text());
+    }
+    if (network) parts_.engine.transport = network->connect(self, network_addresses);
+    if (shared) connect_shared(*shared, local, shared_addresses);
+    parts_.native = true;
+    parts_.engine.spin =
+        std::chrono::nanoseconds(static_cast<std::int64_t>(options_.spin * 1e9));
+    control_->allgather("", deadline_);  // nobody leaves before all have connected
+  }
+
+  void connect_shared(GroupMedium& shared, const std::vector<int>& local,
+                      const std::vector<std::string>& addresses) {
+    std::vector<std::string> members;
+    for (int rank : local) members.push_back(addresses[rank]);
+    const int index =
+        static_cast<int>(std::ranges::find(local, control_->rank()) - local.begin());
+    parts_.engine.group = shared.connect(index, members);
+    parts_.engine.group_ranks = Group(local);
+  }
+
+  std::unique_ptr<Medium> open_network() const {
+    const int self = control_->rank();
+    const Host& host = parts_.fabric.hosts[places_[self].host];
+    UcxConfig config;
+    config.tls = options_.ucx_tls;
+    const std::vector<int> nics = nics_of_rank(parts_.fabric, places_, self);
+    std::string names = options_.nics.empty() ? ucx_devices(host, nics) : options_.nics;
+    for (std::size_t at = 0; at < names.size();) {
+      const std::size_t comma = std::min(names.find(',', at), names.size());
+      config.devices.push_back(names.substr(at, comma - at));
+      at = comma + 1;
+    }
+    config.rails = std::max<int>(1, static_cast<int>(config.devices.size()));
+    config.user_set = [](std::string_view variable) {
+      return std::getenv(std::string(variable).c_str()) != nullptr;
+    };
+    return open_ucx(config);
+  }
+
+  std::unique_ptr<GroupMedium> open_shared() const {
+    ShmConfig config;
+    config.host_id = ranks_[control_->rank()].host_id;
+    config.single_copy = options_.single_copy;
+    return open_shm(config);
+  }
+
+  std::unique_ptr<Control> control_;
+  const Options& options_;
+  const Log& log_;
+  const Deadline deadline_;
+  Host host_;
+  std::vector<Introduction> ranks_;
+  std::vector<RankPlace> places_;
+  CommunicatorParts parts_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> create_communicator(std::unique_ptr<Control> control,
+                                                  const Options& options, const Log& log) {
+  return Creation(std::move(control), options, log).run();
+}
+
+}  // namespace echelon

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plans.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace echelon {
+namespace {
+
+int size_class(std::size_t bytes) { return std::bit_width(bytes - 1); }
+
+double largest_of_class(std::size_t bytes) {
+  return static_cast<double>(std::size_t{1} << std::min(size_class(bytes), 62));
+}
+
+std::uint64_t packed(const PlanKey& key) {
+  return static_cast<std::uint64_t>(key.root) << 16 | size_class(key.bytes) << 8 |
+         static_cast<std::uint64_t>(key.collective) << 1 | 1;
+}
+
+}  // namespace
+
+Plans::Plans(Shape shape, int rank, std::optional<Recipe> wanted)
+    : shape_(std::move(shape)), rank_(rank), wanted_(std::move(wanted)) {
+  if (wanted_ && !shape_.tiers.empty()) choose(shape_, ECH_ALLREDUCE, 1, wanted_);
+}
+
+std::optional<Recipe> Plans::wanted_for(ech_collective collective) const {
+  if (!wanted_) return std::nullopt;
+  Recipe plain = *wanted_;
+  plain.segment = 0;
+  const auto possible = candidates(shape_, collective);
+  const bool fits = std::ranges::find(possible, plain) != possible.end();
+  return fits ? wanted_ : std::nullopt;
+}
+
+const Plan& Plans::get(const PlanKey& key) {
+  const std::uint64_t k = packed(key);
+  if (k == last_key_) return *last_;
+  auto [at, fresh] = plans_.try_emplace(k);
+  if (fresh) at->second = make(key);
+  last_key_ = k;
+  last_ = at->second.get();
+  return *last_;
+}
+
+std::unique_ptr<Plan> Plans::make(const PlanKey& key) const {
+  auto plan = std::make_unique<Plan>();
+  const double bytes = largest_of_class(key.bytes);
+  plan->choice = choose(shape_, key.collective, bytes, wanted_for(key.collective));
+  const Goal goal{key.collective, rank_, shape_.size, key.root};
+  const Schedule schedule =
+      shape_.tiers.empty()
+          ? Schedule(1, rank_)
+          : compose(composition_of(shape_, plan->choice.best.recipe, key.collective, key.root),
+                    rank_);
+  plan->whole = compile(schedule, goal, false);
+  plan->cut = compile(schedule, goal, true);
+  return plan;
+}
+
+Choice Plans::explain(const PlanKey& key) {
+  Choice choice = get(key).choice;
+  const double bytes = static_cast<double>(key.bytes);
+  choice.bytes = bytes;
+  choice.bound = lower_bound(shape_, key.collective, bytes);
+  choice.best.prediction = predict(shape_, choice.best.recipe, key.collective, bytes);
+  for (Candidate& c : choice.rejected)
+    c.prediction = predict(shape_, c.recipe, key.collective, bytes);
+  return choice;
+}
+
+}  // namespace echelon

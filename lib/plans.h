@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plans of one communicator: chosen and compiled at first use, then kept. One plan serves all
+// sizes of a class (between two powers of two).
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "lib/engine/program.h"
+#include "lib/plan/choose.h"
+
+namespace echelon {
+
+struct Plan {
+  Choice choice;    // for the largest size of the class
+  Program whole;    // for operations of one segment
+  Program cut;      // for those of several
+};
+
+struct PlanKey {
+  ech_collective collective;
+  std::size_t bytes;  // of the whole vector, > 0
+  int root;
+};
+
+class Plans {
+ public:
+  // Throws ECH_ERR_INVALID when `wanted` cannot do an allreduce. Other collectives that it does
+  // not fit are chosen by cost.
+  Plans(Shape shape, int rank, std::optional<Recipe> wanted);
+
+  // The pointer stays valid as long as this object.
+  const Plan& get(const PlanKey& key);
+
+  // The choice for exactly this size, with its predictions.
+  Choice explain(const PlanKey& key);
+
+  std::uint64_t made() const { return plans_.size(); }
+
+ private:
+  std::unique_ptr<Plan> make(const PlanKey& key) const;
+  std::optional<Recipe> wanted_for(ech_collective collective) const;
+
+  const Shape shape_;
+  const int rank_;
+  const std::optional<Recipe> wanted_;
+  std::unordered_map<std::uint64_t, std::unique_ptr<Plan>> plans_;
+  std::uint64_t last_key_ = 0;  // never a key
+  const Plan* last_ = nullptr;
+};
+
+}  // namespace echelon

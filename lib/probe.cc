@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/probe.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "lib/base/bytes.h"
+
+namespace echelon {
+namespace {
+
+constexpr int kRounds = 21;
+constexpr std::size_t kPiece = 512 << 10;  // as large as a segment's messages
+constexpr int kPieces = 6;
+constexpr std::size_t kGroupBytes = 4 << 20;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Progress until `done`. The ranks of a busy machine share cores, so give way.
+void until(const std::function<bool()>& done, const std::function<bool()>& progress,
+           Deadline deadline) {
+  while (!done()) {
+    if (progress()) continue;
+    sched_yield();
+    if (Clock::now() > deadline) throw Error(ECH_ERR_TIMEOUT, "measuring the links took too long");
+  }
+}
+
+// Half a median round trip, then a stream of pieces, between `self` and `peer`.
+class PairProbe {
+ public:
+  PairProbe(Transport& transport, int self, int peer, Deadline deadline)
+      : transport_(transport), first_(self < peer), peer_(peer), deadline_(deadline) {}
+
+  Link run() {
+    std::vector<double> trips;
+    for (int i = 0; i < kRounds; ++i) trips.push_back(round_trip());
+    std::ranges::nth_element(trips, trips.begin() + kRounds / 2);
+    Link link = transport_.link(peer_);
+    link.latency = trips[kRounds / 2] / 2;
+    link.bytes_per_second = kPiece * kPieces / std::max(stream() - link.latency, 1e-9);
+    link.source = Source::kMeasured;
+    return link;
+  }
+
+ private:
+  double round_trip() {
+    const auto start = Clock::now();
+    std::byte data[8]{};
+    if (first_) send(data);
+    receive(data);
+    if (!first_) send(data);
+    return seconds_since(start);
+  }
+
+  // One way, several in flight; the answer tells that the last one has arrived.
+  double stream() {
+    std::vector<std::byte> data(kPiece);
+    const auto start = Clock::now();
+    std::vector<Completion> all(kPieces);
+    for (Completion& c : all) {
+      if (first_) {
+        transport_.send(peer_, tag_++, data, c);
+      } else {
+        transport_.receive(peer_, tag_++, data, c);
+      }
+    }
+    wait([&] { return std::ranges::all_of(all, &Completion::done); });
+    std::byte answer[8]{};
+    if (first_) {
+      receive(answer);
+    } else {
+      send(answer);
+    }
+    return seconds_since(start);
+  }
+
+  void send(std::span<const std::byte> data) {
+    Completion c;
+    transport_.send(peer_, tag_++, data, c);
+    wait([&] { return c.done; });
+  }
+  void receive(std::span<std::byte> data) {
+    Completion c;
+    transport_.receive(peer_, tag_++, data, c);
+    wait([&] { return c.done; });
+  }
+  void wait(const std::function<bool()>& done) {
+    until(done, [&] { return transport_.progress(); }, deadline_);
+  }
+
+  Transport& transport_;
+  const bool first_;
+  const int peer_;
+  const Deadline deadline_;
+  Tag tag_ = 0;
+};
+
+// One allreduce on lane 0.
+double allreduce_time(GroupEngine& group, std::vector<std::byte>& data, std::size_t bytes,
+                      Deadline deadline) {
+  const GroupPart part{0, 0, bytes, 0};
+  const GroupWork work{GroupKind::kAllreduce, ECH_UINT8,   ECH_MAX,
+                       data.data(),           data.data(), {&part, 1}};
+  const auto start = Clock::now();
+  group.start(0, work);
+  until([&] { return group.done(0); }, [&] { return group.progress(); }, deadline);
+  return seconds_since(start);
+}
+
+Link group_link(GroupEngine& group, int members, Deadline deadline) {
+  std::vector<std::byte> data(kGroupBytes);
+  std::vector<double> small, large;
+  for (int i = 0; i < kRounds; ++i) small.push_back(allreduce_time(group, data, 8, deadline));
+  for (int i = 0; i < 3; ++i) large.push_back(allreduce_time(group, data, kGroupBytes, deadline));
+  std::ranges::sort(small);
+  std::ranges::sort(large);
+  Link link = group.link();
+  link.latency = small[small.size() / 2];
+  const double moved = 2.0 * (members - 1) / members * kGroupBytes;
+  link.bytes_per_second = moved / std::max(large[1] - link.latency, 1e-9);
+  link.source = Source::kMeasured;
+  return link;
+}
+
+std::string to_wire(const Link& link) {
+  return ByteWriter().f64(link.latency).f64(link.bytes_per_second).take();
+}
+
+// The slowest of what the ranks report for a tier; nobody reporting leaves the tier as it is.
+void take_over(Layout& layout, const Tier& tier, const std::vector<std::string>& reports) {
+  Link slowest = tier.groups[0].link;
+  bool any = false;
+  for (const std::string& report : reports) {
+    if (report.empty()) continue;
+    ByteReader reader(report, "a rank's measured link");
+    const double latency = reader.f64(), speed = reader.f64();
+    slowest.latency = any ? std::max(slowest.latency, latency) : latency;
+    slowest.bytes_per_second = any ? std::min(slowest.bytes_per_second, speed) : speed;
+    any = true;
+  }
+  slowest.source = Source::kMeasured;
+  if (any) apply_measured(layout, tier.kind, slowest);
+}
+
+}  // namespace
+
+void probe_links(Layout& layout, EngineParts& media, Control& control, Deadline deadline) {
+  const int self = control.rank();
+  const std::vector<Tier> tiers = layout.tiers;
+  for (const Tier& tier : tiers) {
+    if (tier.kind == TierKind::kSocket) continue;
+    std::string report;
+    if (tier.kind == TierKind::kHost && media.group != nullptr) {
+      report = to_wire(group_link(*media.group, media.group_ranks.size(), deadline));
+    } else if (tier.kind != TierKind::kHost && media.transport != nullptr) {
+      const TierGroup& group = tier.groups[0];
+      const int a = group.children[0][0], b = group.children[1][0];
+      if (self == a || self == b)
+        report = to_wire(PairProbe(*media.transport, self, self == a ? b : a, deadline).run());
+    }
+    take_over(layout, tier, control.allgather(report, deadline));
+  }
+}
+
+}  // namespace echelon
