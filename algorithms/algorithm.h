@@ -9,8 +9,8 @@
 
 #include <optional>
 #include <string_view>
-#include <vector>
 
+#include "algorithms/shares.h"
 #include "lib/schedule/schedule.h"
 
 namespace echelon {
@@ -22,6 +22,7 @@ enum class Algorithm {
   kRecursiveDoubling,  // "recursive_doubling", allreduce only
   kDoubleTree,         // "double_tree"
   kDirect,             // "direct": everybody with everybody, one round each way
+  kOneShot,            // "one_shot": everybody everything to everybody, allreduce only
   kBinomial,           // "binomial": trees rooted at the owners
 };
 
@@ -29,16 +30,11 @@ inline constexpr Algorithm kAllAlgorithms[] = {
     Algorithm::kNative,          Algorithm::kRing,
     Algorithm::kHalvingDoubling, Algorithm::kRecursiveDoubling,
     Algorithm::kDoubleTree,      Algorithm::kDirect,
-    Algorithm::kBinomial};
+    Algorithm::kOneShot,         Algorithm::kBinomial};
 
 std::string_view name(Algorithm algorithm);
+std::string_view name(GroupAction action);  // "reduce_scatter", "allgather", "allreduce"
 std::optional<Algorithm> parse_algorithm(std::string_view text);
-
-// Shares[i]: what member i of the group owns; disjoint, each ordered by slice.
-using Shares = std::vector<std::vector<Slice>>;
-
-// `whole` in n nearly equal parts, part i for member i.
-Shares even_shares(Slice whole, int n);
 
 // What an algorithm costs on n members with even shares, as its header states and a test counts.
 struct Cost {
@@ -47,11 +43,12 @@ struct Cost {
   double reduced = 0;  // additions by the busiest member, in buffers
 };
 
-// Whether `algorithm` can do `action` on a group of n.
-bool supports(Algorithm algorithm, GroupAction action, int n);
+// Whether `algorithm` can do `action`; if so, then for any number of members.
+bool supports(Algorithm algorithm, GroupAction action);
 
 // One collective on one group by `algorithm`, which must support it. kAllreduce reduces and
-// spreads the union of the shares; the shares then only say how the work is divided.
+// spreads the union of the shares; the shares then only say how the work is divided. Returns
+// step + cost(...).rounds, whatever the shares and the schedule's viewer.
 int add_collective(Schedule& out, int step, Algorithm algorithm, GroupAction action,
                    const Group& group, const Shares& shares);
 

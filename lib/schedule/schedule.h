@@ -5,9 +5,17 @@
 // The buffer is divided into `units`; how many bytes a unit has is the engine's business. One
 // transfer is one statement, so a send always has its receive.
 //
-// Meaning of time. Transfers and group calls of one step are concurrent and must not conflict
-// (verify.h). A rank begins its part of step s+1 when its own part of step s is complete; there is
-// no global barrier between steps.
+// Meaning of time. A rank begins its part of step s+1 when its own part of step s is complete;
+// there is no global barrier between steps. The transfers and group calls of one step are
+// concurrent, and so the engine may rely on (verify.h checks it):
+//  - copy: received straight into place. Nothing else in this step touches these units at the
+//    receiver.
+//  - reduce: received into scratch memory. All reductions into one slice of one rank in one step
+//    are one sum, applied after the rank's own sends of this step from that slice are complete (so
+//    two ranks may exchange a slice and both add). Its operands, the rank's own value among them,
+//    are taken in the order of their ranks, so two ranks that add the same values get the same
+//    bits. Two slices reduced into one rank in one step are equal or disjoint.
+//  - group calls: nothing else in this step writes what they read, or touches what they write.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +45,9 @@ struct Slice {
   friend bool operator==(Slice, Slice) = default;
 
  private:
+  // floor(length * i / n) without overflow.
   static Unit at(Unit length, Unit i, Unit n) {
-    return static_cast<Unit>(static_cast<unsigned __int128>(length) * i / n);
+    return length / n * i + length % n * i / n;
   }
 };
 
@@ -106,9 +115,15 @@ class Schedule {
 
   void copy(int step, int from, int to, Slice s) { add({step, from, to, s, Action::kCopy}); }
   void reduce(int step, int from, int to, Slice s) { add({step, from, to, s, Action::kReduce}); }
-  void add(const Transfer& t);
-  void add(GroupCall call);  // dropped when it has no parts or fewer than two members
+  void copy(int step, int from, int to, const std::vector<Slice>& slices);
+  void reduce(int step, int from, int to, const std::vector<Slice>& slices);
+  void add(const Transfer& t);  // dropped when empty, or when the viewer is neither end
+  // Dropped when it has no parts or fewer than two members, or when the viewer is none of them.
+  void add(GroupCall call);
   void add(Phase phase) { phases_.push_back(std::move(phase)); }
+
+  // Whether the viewer takes part in what `a` and `b` do.
+  bool sees(int a, int b) const { return viewer_ == kEveryone || viewer_ == a || viewer_ == b; }
 
   Unit units() const { return units_; }
   Slice whole() const { return {0, units_}; }

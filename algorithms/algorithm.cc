@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithms/algorithm.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+#include "algorithms/binomial.h"
+#include "algorithms/direct.h"
+#include "algorithms/double_tree.h"
+#include "algorithms/halving_doubling.h"
+#include "algorithms/native.h"
+#include "algorithms/recursive_doubling.h"
+#include "algorithms/ring.h"
+
+namespace echelon {
+namespace {
+
+using Build = int (*)(Schedule&, int, const Group&, const Shares&);
+
+struct Entry {
+  Algorithm algorithm;
+  std::string_view name;
+  Build build[3];  // by GroupAction; nullptr: not supported
+  Cost (*cost)(GroupAction action, int n);
+};
+
+int floor_log2(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
+int ceil_log2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
+
+// What no algorithm with balanced members can go below.
+Cost balanced(GroupAction action, int n, int rounds) {
+  const double others = (n - 1.0) / n;
+  const double sent = action == GroupAction::kAllreduce ? 2 * others : others;
+  return {rounds, sent, action == GroupAction::kAllgather ? 0 : others};
+}
+
+Cost native_cost(GroupAction action, int n) { return balanced(action, n, n > 1 ? 1 : 0); }
+
+Cost ring_cost(GroupAction action, int n) {
+  return balanced(action, n, action == GroupAction::kAllreduce ? 2 * (n - 1) : n - 1);
+}
+
+Cost direct_cost(GroupAction action, int n) {
+  const int shots = action == GroupAction::kAllreduce ? 2 : 1;
+  return balanced(action, n, n > 1 ? shots : 0);
+}
+
+Cost one_shot_cost(GroupAction, int n) { return {n > 1 ? 1 : 0, n - 1.0, n - 1.0}; }
+
+Cost halving_doubling_cost(GroupAction action, int n) {
+  const int levels = floor_log2(n), p = 1 << levels, pairs = n - p;
+  if (pairs == 0)
+    return balanced(action, n, action == GroupAction::kAllreduce ? 2 * levels : levels);
+  double block = 0;  // the X of the header
+  for (int d = 1; d < p; d *= 2) block += (d + std::min(d, pairs)) / static_cast<double>(n);
+  const double core = (p - 1.0) / p;
+  switch (action) {
+    case GroupAction::kReduceScatter:
+      return {levels + 2, 1, 1 + block};
+    case GroupAction::kAllgather:
+      return {levels + 2, block + (n - 1.0) / n, 0};
+    case GroupAction::kAllreduce:
+      break;
+  }
+  return {2 * levels + 2, 1 + 2 * core, 1 + core};
+}
+
+Cost recursive_doubling_cost(GroupAction, int n) {
+  const int levels = floor_log2(n);
+  if (n == 1 << levels) return {levels, static_cast<double>(levels), static_cast<double>(levels)};
+  return {levels + 2, levels + 1.0, levels + 1.0};
+}
+
+Cost double_tree_cost(GroupAction, int n) {
+  const double sent[] = {0, 0, 1, 1.5, 2}, reduced[] = {0, 0, 0.5, 1, 1};
+  const int row = std::min(n, 4);
+  return {2 * floor_log2(n), sent[row], reduced[row]};
+}
+
+Cost binomial_cost(GroupAction action, int n) {
+  const int levels = ceil_log2(n);
+  if (action != GroupAction::kAllreduce) return balanced(action, n, levels);
+  return {2 * levels, static_cast<double>(levels), static_cast<double>(levels)};
+}
+
+constexpr Entry kTable[] = {
+    {Algorithm::kNative,
+     "native",
+     {native_reduce_scatter, native_allgather, native_allreduce},
+     native_cost},
+    {Algorithm::kRing, "ring", {ring_reduce_scatter, ring_allgather, ring_allreduce}, ring_cost},
+    {Algorithm::kHalvingDoubling,
+     "halving_doubling",
+     {halving_doubling_reduce_scatter, halving_doubling_allgather, halving_doubling_allreduce},
+     halving_doubling_cost},
+    {Algorithm::kRecursiveDoubling,
+     "recursive_doubling",
+     {nullptr, nullptr, recursive_doubling_allreduce},
+     recursive_doubling_cost},
+    {Algorithm::kDoubleTree,
+     "double_tree",
+     {nullptr, nullptr, double_tree_allreduce},
+     double_tree_cost},
+    {Algorithm::kDirect,
+     "direct",
+     {direct_reduce_scatter, direct_allgather, direct_allreduce},
+     direct_cost},
+    {Algorithm::kOneShot, "one_shot", {nullptr, nullptr, one_shot_allreduce}, one_shot_cost},
+    {Algorithm::kBinomial,
+     "binomial",
+     {binomial_reduce_scatter, binomial_allgather, binomial_allreduce},
+     binomial_cost},
+};
+
+const Entry& entry(Algorithm algorithm) {
+  return *std::ranges::find(kTable, algorithm, &Entry::algorithm);
+}
+
+Build build(Algorithm algorithm, GroupAction action) {
+  return entry(algorithm).build[static_cast<int>(action)];
+}
+
+}  // namespace
+
+std::string_view name(Algorithm algorithm) { return entry(algorithm).name; }
+
+std::string_view name(GroupAction action) {
+  constexpr std::string_view kNames[] = {"reduce_scatter", "allgather", "allreduce"};
+  return kNames[static_cast<int>(action)];
+}
+
+std::optional<Algorithm> parse_algorithm(std::string_view text) {
+  const auto* it = std::ranges::find(kTable, text, &Entry::name);
+  if (it == std::end(kTable)) return std::nullopt;
+  return it->algorithm;
+}
+
+bool supports(Algorithm algorithm, GroupAction action) {
+  return build(algorithm, action) != nullptr;
+}
+
+int add_collective(Schedule& out, int step, Algorithm algorithm, GroupAction action,
+                   const Group& group, const Shares& shares) {
+  assert(supports(algorithm, action));
+  assert(group.size() == static_cast<int>(shares.size()));
+  if (out.viewer() != Schedule::kEveryone && group.index_of(out.viewer()) < 0)
+    return step + cost(algorithm, action, group.size()).rounds;
+  return build(algorithm, action)(out, step, group, shares);
+}
+
+Cost cost(Algorithm algorithm, GroupAction action, int n) {
+  assert(supports(algorithm, action) && n >= 1);
+  return entry(algorithm).cost(action, n);
+}
+
+}  // namespace echelon
