@@ -3,7 +3,9 @@
 // this is all that planning knows of the machines.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/link.h"
@@ -14,6 +16,7 @@ namespace echelon {
 enum class TierKind { kSocket, kHost, kRack, kCluster };
 
 std::string_view name(TierKind kind);  // "socket", ...
+std::optional<TierKind> parse_tier_kind(std::string_view text);
 
 // One group of a tier. Its children are the groups of the tier below (single ranks below the
 // first tier) that it consists of, in rank order.
@@ -24,6 +27,7 @@ struct TierGroup {
   // What each child has to reach the others, one direction, bytes/s: all NICs of a host together,
   // the uplink of a rack. 0: no limit beyond the link's.
   std::vector<double> child_bandwidth;
+  Source child_source = Source::kDefault;  // the least trusted source of child_bandwidth
 };
 
 struct Tier {
@@ -40,6 +44,7 @@ struct Layout {
   std::vector<Tier> tiers;
   std::vector<int> host_of_rank;        // host index, hosts numbered by their first rank
   std::vector<std::string> host_names;  // by host index
+  std::vector<std::string> warnings;    // what was assumed for lack of knowledge
 
   int host_count() const { return static_cast<int>(host_names.size()); }
   std::vector<int> ranks_of_host(int host) const;
@@ -48,5 +53,10 @@ struct Layout {
 
 // "" or what is wrong, in one line.
 std::string validate(const Layout& layout);
+
+// Replaces the numbers of a tier by measured ones, except where the fabric file stated them.
+// `child_bandwidth` is what one child reached with all its ranks sending; without it (0) device
+// and default numbers shrink in proportion when the link proved slower than believed.
+void apply_measured(Layout& layout, TierKind tier, Link measured, double child_bandwidth = 0);
 
 }  // namespace echelon
