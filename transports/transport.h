@@ -19,7 +19,8 @@
 namespace echelon {
 
 // Matches a send with its receive, per (sender, receiver) pair. A tag may be used again once
-// both are complete. Only the low 56 bits are the caller's.
+// both are complete. Only the low 48 bits are the caller's: the rest
+// is for the transport, which may need to say there who the sender is.
 using Tag = std::uint64_t;
 
 // State of one send or receive. Belongs to the caller, who keeps it in place until done; the
