@@ -136,7 +136,8 @@ Invocation barrier() { return {ECH_BARRIER, nullptr, nullptr, 0, ECH_UINT8, ECH_
 ech_status ech_get_unique_id(ech_unique_id* id, const char* interface_name) {
   return guarded([&] {
     require(id != nullptr, "id is NULL");
-    const Options options = read_options([](const char* variable) { return std::getenv(variable); });
+    const Options options =
+        read_options([](const char* variable) { return std::getenv(variable); });
     *id = make_unique_id(interface_name != nullptr ? interface_name : options.interface_name);
   });
 }
@@ -241,8 +242,8 @@ ech_status ech_test(ech_request* request, int* done) {
     require(done != nullptr, "done is NULL");
     const bool ended = request->communicator->test(request->operation);
     *done = ended;
-    const bool failed = ended && request->operation != nullptr &&
-                        request->operation->status() != ECH_OK;
+    const bool failed =
+        ended && request->operation != nullptr && request->operation->status() != ECH_OK;
     if (failed) throw Error(request->operation->status(), request->communicator->failure());
   });
 }

@@ -136,12 +136,12 @@ ech_status ech_comm_explain(ech_comm* comm, const ech_question* question, ech_fo
     require(is_valid(question->collective), "question.collective is none");
     require(is_valid(question->dtype), "question.dtype is none");
     Communicator& c = *comm->communicator;
-    const bool blocks = question->collective == ECH_REDUCE_SCATTER ||
-                        question->collective == ECH_ALLGATHER;
+    const bool blocks =
+        question->collective == ECH_REDUCE_SCATTER || question->collective == ECH_ALLGATHER;
     const bool barrier = question->collective == ECH_BARRIER;
     const std::size_t bytes = question->count * size_of(question->dtype) * (blocks ? c.size() : 1);
-    const Choice choice = barrier ? c.explain(ECH_ALLREDUCE, 1)
-                                  : c.explain(question->collective, bytes);
+    const Choice choice =
+        barrier ? c.explain(ECH_ALLREDUCE, 1) : c.explain(question->collective, bytes);
     *text = duplicate(format == ECH_TEXT ? explain_text(choice) : explain_json(choice));
   });
 }

@@ -63,7 +63,8 @@ PlanKey Communicator::key_of(const Invocation& in) const {
 
 Operation* Communicator::start(const Invocation& in) {
   if (in.collective == ECH_BARRIER) {
-    return start({ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, in.timeout});
+    return start(
+        {ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, in.timeout});
   }
   if (in.count == 0) return nullptr;
   const PlanKey key = key_of(in);

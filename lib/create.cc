@@ -105,8 +105,8 @@ class Creation {
       parts_.rank_names.push_back(fmt::format("rank {} on {} (pid {})", r, i.host_name, i.pid));
       if (i.algorithm != ranks_[0].algorithm || i.probe != ranks_[0].probe)
         throw invalid(fmt::format("{} has plan \"{}\" and probe {}, rank 0 has \"{}\" and {}",
-                                  parts_.rank_names[r], i.algorithm, i.probe,
-                                  ranks_[0].algorithm, ranks_[0].probe));
+                                  parts_.rank_names[r], i.algorithm, i.probe, ranks_[0].algorithm,
+                                  ranks_[0].probe));
     }
   }
 
@@ -180,8 +180,7 @@ class Creation {
     if (network) parts_.engine.transport = network->connect(self, network_addresses);
     if (shared) connect_shared(*shared, local, shared_addresses);
     parts_.native = true;
-    parts_.engine.spin =
-        std::chrono::nanoseconds(static_cast<std::int64_t>(options_.spin * 1e9));
+    parts_.engine.spin = std::chrono::nanoseconds(static_cast<std::int64_t>(options_.spin * 1e9));
     control_->allgather("", deadline_);  // nobody leaves before all have connected
   }
 
@@ -189,8 +188,7 @@ class Creation {
                       const std::vector<std::string>& addresses) {
     std::vector<std::string> members;
     for (int rank : local) members.push_back(addresses[rank]);
-    const int index =
-        static_cast<int>(std::ranges::find(local, control_->rank()) - local.begin());
+    const int index = static_cast<int>(std::ranges::find(local, control_->rank()) - local.begin());
     parts_.engine.group = shared.connect(index, members);
     parts_.engine.group_ranks = Group(local);
   }

@@ -16,9 +16,9 @@
 namespace echelon {
 
 struct Plan {
-  Choice choice;    // for the largest size of the class
-  Program whole;    // for operations of one segment
-  Program cut;      // for those of several
+  Choice choice;  // for the largest size of the class
+  Program whole;  // for operations of one segment
+  Program cut;    // for those of several
 };
 
 struct PlanKey {

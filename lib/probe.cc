@@ -90,7 +90,8 @@ class PairProbe {
     wait([&] { return c.done; });
   }
   void wait(const std::function<bool()>& done) {
-    until(done, [&] { return transport_.progress(); }, deadline_);
+    until(
+        done, [&] { return transport_.progress(); }, deadline_);
   }
 
   Transport& transport_;

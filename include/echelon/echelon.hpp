@@ -30,9 +30,9 @@ inline void throw_unless_ok(ech_status status) {
 // dtype_of<float> is ECH_FLOAT32, and so on.
 template <typename T>
 struct DtypeOf;
-#define ECH_DTYPE_OF(type, dtype) \
-  template <>                     \
-  struct DtypeOf<type> {          \
+#define ECH_DTYPE_OF(type, dtype)             \
+  template <>                                 \
+  struct DtypeOf<type> {                      \
     static constexpr ech_dtype value = dtype; \
   }
 ECH_DTYPE_OF(std::int8_t, ECH_INT8);
@@ -110,8 +110,7 @@ class Communicator {
   template <typename T>
   Request iallreduce(const T* send, T* recv, std::size_t count, ech_op op = ECH_SUM) {
     ech_request* request = nullptr;
-    throw_unless_ok(
-        ech_iallreduce(send, recv, count, dtype_of<T>, op, comm_, nullptr, &request));
+    throw_unless_ok(ech_iallreduce(send, recv, count, dtype_of<T>, op, comm_, nullptr, &request));
     return Request(request);
   }
   template <typename T>

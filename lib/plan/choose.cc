@@ -19,14 +19,13 @@ bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& 
           ech_collective collective) {
   const bool last = t + 1 == recipe.algorithms.size();
   const bool flat = recipe.algorithms.size() < shape.tiers.size();
-  const int n = flat ? shape.size : shape.tiers[t].children;
   if (algorithm == Algorithm::kNative) return t == 0 && shape.native && !flat;
   const bool rooted = collective == ECH_BROADCAST || collective == ECH_REDUCE ||
                       (recipe.ownership == Ownership::kLeader && !last);
   if (rooted && algorithm != Algorithm::kRing && algorithm != Algorithm::kDirect &&
       algorithm != Algorithm::kBinomial)
     return false;
-  const auto can = [&](GroupAction action) { return supports(algorithm, action, n); };
+  const auto can = [&](GroupAction action) { return supports(algorithm, action); };
   switch (collective) {
     case ECH_REDUCE_SCATTER:
     case ECH_REDUCE:

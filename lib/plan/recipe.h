@@ -4,7 +4,7 @@
 //
 //   recipe    = ["leader:"] algorithm {"/" algorithm} ["@" size]
 //   algorithm = native | ring | halving_doubling | recursive_doubling | double_tree | direct |
-//               binomial
+//               one_shot | binomial
 //   size      = number ["KiB" | "MiB" | "GiB"]
 //
 // One algorithm: over all ranks at once, blind to the tiers. Otherwise one per tier of the
