@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/group_data.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "lib/base/dtype.h"
+
+namespace echelon::test {
+namespace {
+
+constexpr std::byte kUntouched{0xa5};
+constexpr std::byte kScribble{0xee};
+
+// Small integers: sums of 8 stay below 33, products below 257.
+std::int64_t value(ech_op op, int member, std::size_t i) {
+  const std::int64_t at = static_cast<std::int64_t>(i);
+  if (op == ECH_PROD) return 1 + (at + member) % 2;
+  return (at * 7 + at / 5 + member * 3) % 5;
+}
+
+std::int64_t combine(ech_op op, std::int64_t a, std::int64_t b) {
+  if (op == ECH_PROD) return a * b;
+  if (op == ECH_MIN) return std::min(a, b);
+  if (op == ECH_MAX) return std::max(a, b);
+  return a + b;  // an average is a sum until someone divides
+}
+
+// The 16 bits of a small non-negative integer as binary16.
+std::uint16_t to_half(std::int64_t v) {
+  if (v == 0) return 0;
+  const int exponent = std::bit_width(static_cast<std::uint64_t>(v)) - 1;
+  const std::int64_t fraction = (v << 10 >> exponent) & 0x3ff;
+  return static_cast<std::uint16_t>((exponent + 15) << 10 | fraction);
+}
+
+template <typename T>
+void put(std::byte* out, T v) {
+  std::memcpy(out, &v, sizeof v);
+}
+
+void encode(ech_dtype dtype, std::int64_t v, std::byte* out) {
+  switch (dtype) {
+    case ECH_FLOAT16:
+      return put(out, to_half(v));
+    case ECH_BFLOAT16:
+      return put(out, std::uint16_t(std::bit_cast<std::uint32_t>(float(v)) >> 16));
+    case ECH_FLOAT32:
+      return put(out, float(v));
+    case ECH_FLOAT64:
+      return put(out, double(v));
+    default:
+      std::memcpy(out, &v, size_of(dtype));  // little-endian: the low bytes, so it wraps
+  }
+}
+
+std::size_t extent(const std::vector<GroupPart>& parts, std::size_t GroupPart::*offset) {
+  std::size_t end = 0;
+  for (const GroupPart& p : parts) end = std::max(end, p.*offset + p.bytes);
+  return end;
+}
+
+}  // namespace
+
+std::vector<GroupPart> even_parts(int owners, std::size_t count, ech_dtype dtype) {
+  std::vector<GroupPart> parts;
+  const std::size_t size = size_of(dtype);
+  for (int o = 0; o < owners; ++o) {
+    const std::size_t begin = count * o / owners * size, end = count * (o + 1) / owners * size;
+    parts.push_back({begin, begin, end - begin, o});
+  }
+  return parts;
+}
+
+std::vector<GroupPart> uneven_parts(int owners, ech_dtype dtype, bool moved) {
+  constexpr std::size_t kCounts[] = {5, 0, 1000, 1, 17, 33000, 64, 3, 4099};
+  const std::size_t size = size_of(dtype);
+  std::vector<GroupPart> parts;
+  std::size_t at = 3 * size;
+  for (int i = 0; i < 9; ++i) {
+    const int owner = owners == 1 ? 0 : 1 + (i * 5) % (owners - 1);
+    parts.push_back({at, at, kCounts[i] * size, owner});
+    at += (kCounts[i] + i % 3) * size;
+  }
+  std::swap(parts[1], parts[7]);
+  if (!moved) return parts;
+  std::size_t to = size;
+  for (GroupPart& part : parts) {
+    part.output_offset = to;
+    to += part.bytes + 2 * size;
+  }
+  return parts;
+}
+
+Trial::Trial(Call call, int self, int size) : call_(std::move(call)), self_(self), size_(size) {
+  const std::size_t element = size_of(call_.dtype);
+  input_.resize(extent(call_.parts, &GroupPart::input_offset) + element);
+  for (std::size_t i = 0; i < input_.size() / element; ++i)
+    encode(call_.dtype, value(call_.op, self, i), &input_[i * element]);
+  in_ = input_;
+  out_.assign(extent(call_.parts, &GroupPart::output_offset) + element, kUntouched);
+}
+
+GroupWork Trial::work() const {
+  GroupWork work{call_.kind, call_.dtype, call_.op, in_.data(), out_.data(), call_.parts};
+  if (call_.in_place) work.output = in_.data();
+  return work;
+}
+
+bool Trial::gets(const GroupPart& part) const {
+  return call_.kind != GroupKind::kReduceScatter || part.owner == self_;
+}
+
+Bytes Trial::expected() const {
+  const std::size_t element = size_of(call_.dtype);
+  Bytes expected = call_.in_place ? input_ : Bytes(out_.size(), kUntouched);
+  for (const GroupPart& part : call_.parts) {
+    if (!gets(part)) continue;
+    for (std::size_t k = 0; k < part.bytes / element; ++k) {
+      const std::size_t i = part.input_offset / element + k;
+      const bool gathers = call_.kind == GroupKind::kAllgather;
+      std::int64_t v = value(call_.op, gathers ? part.owner : 0, i);
+      for (int m = 1; m < size_ && !gathers; ++m) v = combine(call_.op, v, value(call_.op, m, i));
+      encode(call_.dtype, v, &expected[part.output_offset + k * element]);
+    }
+  }
+  return expected;
+}
+
+void Trial::expect_correct() {
+  result_ = call_.in_place ? in_ : out_;
+  const bool kept = call_.in_place || in_ == input_;
+  std::fill(in_.begin(), in_.end(), kScribble);
+  std::fill(out_.begin(), out_.end(), kScribble);
+  EXPECT_TRUE(kept) << "the input was written";
+  const Bytes want = expected();
+  const auto wrong = std::mismatch(want.begin(), want.end(), result_.begin(), result_.end());
+  EXPECT_TRUE(wrong.first == want.end())
+      << "kind " << int(call_.kind) << " " << name(call_.dtype) << " " << name(call_.op)
+      << (call_.in_place ? " in place" : "") << ", member " << self_ << " of " << size_ << ": byte "
+      << wrong.first - want.begin() << " of " << want.size() << " is wrong";
+}
+
+}  // namespace echelon::test

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls with known results: inputs are small integers, so every type and order gives them exactly.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "tests/conformance/group_ranks.h"
+#include "transports/group.h"
+
+namespace echelon::test {
+
+using Bytes = std::vector<std::byte>;
+
+// A call as all members see it.
+struct Call {
+  GroupKind kind = GroupKind::kAllreduce;
+  ech_dtype dtype = ECH_FLOAT32;
+  ech_op op = ECH_SUM;
+  bool in_place = false;
+  std::vector<GroupPart> parts;
+};
+
+// `count` elements in one part per owner.
+std::vector<GroupPart> even_parts(int owners, std::size_t count, ech_dtype dtype);
+
+// Several parts per owner in no order, of many sizes, with gaps, at other offsets in the output
+// than in the input when `moved`. With more than one owner, owner 0 has nothing.
+std::vector<GroupPart> uneven_parts(int owners, ech_dtype dtype, bool moved);
+
+// One member's memory and expectation for a call.
+class Trial {
+ public:
+  Trial(Call call, int self, int size);
+
+  GroupWork work() const;
+
+  // Once the call is done: takes the output away and overwrites all memory of the call at once,
+  // which no other member may read any more. Then compares.
+  void expect_correct();
+
+  const Bytes& result() const { return result_; }
+
+ private:
+  Bytes expected() const;
+  bool gets(const GroupPart& part) const;
+
+  const Call call_;
+  const int self_;
+  const int size_;
+  Bytes input_;  // what it was
+  mutable Bytes in_, out_;
+  Bytes result_;
+};
+
+}  // namespace echelon::test

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks of one group for the conformance suite, as threads or as processes, with a page of shared
+// memory on which they find each other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transports/group.h"
+
+namespace echelon::test {
+
+// One way to make a group: what an implementation passes to join the suite.
+struct GroupCase {
+  std::string name;
+  bool processes = false;
+  std::function<std::unique_ptr<GroupMedium>()> make;
+};
+
+class Board;
+
+// One member's view while the body runs.
+class GroupRank {
+ public:
+  GroupRank(int own, int members, GroupEngine& e, Board& b)
+      : self(own), size(members), engine(e), board(b) {}
+
+  const int self;
+  const int size;
+  GroupEngine& engine;
+  Board& board;
+  std::chrono::nanoseconds longest_sleep{0};
+
+  // Progresses until the lane is done: polls a little, then sleeps, in turns on the descriptor
+  // and in sleep(), each time for kSleepLimit at most.
+  void wait(int lane);
+  void run(int lane, const GroupWork& work) {
+    engine.start(lane, work);
+    wait(lane);
+  }
+
+ private:
+  void doze();
+  int turns_ = 0;
+};
+
+inline constexpr std::chrono::seconds kSleepLimit{5};
+
+class Board {
+ public:
+  static constexpr int kMaxRanks = 16;
+
+  Board();
+  ~Board();
+  Board(const Board&) = delete;
+
+  void barrier(int size);
+  void post(int rank, const std::string& address);
+  std::string address(int rank) const;
+  std::atomic<std::uint64_t>& number(int rank);  // for the test; starts at 0
+
+ private:
+  struct Page;
+  Page* page_;
+};
+
+// Runs body on `size` connected members.
+void run_group(const GroupCase& make, int size, const std::function<void(GroupRank&)>& body);
+
+}  // namespace echelon::test

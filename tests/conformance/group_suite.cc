@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results: kinds, types, operators, sizes, parts, lanes.
+#include "tests/conformance/group_suite.h"
+
+#include <cstring>
+#include <deque>
+#include <random>
+
+#include "lib/base/dtype.h"
+#include "tests/conformance/group_data.h"
+
+namespace echelon::test {
+namespace {
+
+constexpr GroupKind kKinds[] = {GroupKind::kReduceScatter, GroupKind::kAllgather,
+                                GroupKind::kAllreduce};
+constexpr int kSizes[] = {1, 2, 3, 4, 5, 8};
+
+void run_call(GroupRank& rank, const Call& call, int lane = 0) {
+  Trial trial(call, rank.self, rank.size);
+  rank.run(lane, trial.work());
+  trial.expect_correct();
+}
+
+TEST_P(GroupSuite, EveryKindAndSize) {
+  constexpr std::size_t kCounts[] = {0, 1, 2, 3, 63, 64, 65, 4096, 100003, 1 << 20};
+  for (int n : kSizes)
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      for (GroupKind kind : kKinds)
+        for (std::size_t count : kCounts)
+          for (bool in_place : {false, true})
+            run_call(rank, {kind, ECH_FLOAT32, ECH_SUM, in_place,
+                            even_parts(rank.size, count, ECH_FLOAT32)});
+    });
+}
+
+TEST_P(GroupSuite, EveryTypeAndOperator) {
+  for (int n : {2, 3, 8})
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      for (ech_dtype dtype : kAllTypes)
+        for (ech_op op : kAllOps)
+          for (std::size_t count : {1, 65, 5000})
+            for (GroupKind kind : {GroupKind::kReduceScatter, GroupKind::kAllreduce})
+              run_call(rank, {kind, dtype, op, false, even_parts(rank.size, count, dtype)});
+    });
+}
+
+TEST_P(GroupSuite, UnevenParts) {
+  for (int n : kSizes)
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      for (GroupKind kind : kKinds)
+        for (ech_dtype dtype : {ECH_UINT8, ECH_INT32, ECH_FLOAT64}) {
+          run_call(rank, {kind, dtype, ECH_SUM, false, uneven_parts(rank.size, dtype, true)});
+          run_call(rank, {kind, dtype, ECH_SUM, false, uneven_parts(rank.size, dtype, false)});
+          run_call(rank, {kind, dtype, ECH_SUM, true, uneven_parts(rank.size, dtype, false)});
+        }
+    });
+}
+
+TEST_P(GroupSuite, OneOwnerHasEverything) {
+  for (int n : {2, 5})
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      for (int turn = 0; turn < 20; ++turn)
+        for (GroupKind kind : kKinds) {
+          const std::size_t bytes = turn % 4 == 0 ? 1 << 20 : 4 * turn;
+          run_call(rank, {kind, ECH_INT32, ECH_MAX, false, {{0, 8, bytes, turn % rank.size}}});
+        }
+    });
+}
+
+// All lanes at once, each with something else, begun in another order by every member.
+TEST_P(GroupSuite, LanesAreIndependent) {
+  for (int n : {2, 4})
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      const int lanes = rank.engine.lanes();
+      for (int turn = 0; turn < 6; ++turn) {
+        std::deque<Call> calls;
+        std::deque<Trial> trials;
+        for (int l = 0; l < lanes; ++l) {
+          const std::size_t count = std::size_t{1} << (l + turn) * 5 % 19;
+          calls.push_back({kKinds[(l + turn) % 3], ECH_FLOAT32, ECH_SUM, l % 2 == 0,
+                           even_parts(rank.size, count, ECH_FLOAT32)});
+          trials.emplace_back(calls.back(), rank.self, rank.size);
+        }
+        for (int l = 0; l < lanes; ++l) {
+          const int lane = (l + rank.self * 3) % lanes;
+          rank.engine.start(lane, trials[lane].work());
+        }
+        for (int l = 0; l < lanes; ++l) {
+          const int lane = (l + rank.self) % lanes;
+          rank.wait(lane);
+          trials[lane].expect_correct();
+        }
+      }
+    });
+}
+
+// Many small calls of mixed kinds and sizes in a row, on two lanes.
+TEST_P(GroupSuite, ThousandsInARow) {
+  for (int n : {2, 4})
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      std::mt19937 random(1);  // the same for all members
+      for (int i = 0; i < 3000; ++i) {
+        const std::size_t count = random() % (i % 100 == 0 ? 60000 : 40);
+        const GroupKind kind = kKinds[random() % 3];
+        run_call(rank,
+                 {kind, ECH_INT32, ECH_SUM, i % 3 == 0, even_parts(rank.size, count, ECH_INT32)},
+                 i % 2);
+      }
+    });
+}
+
+// Sums that depend on the order of addition: the same bits everywhere, in and out of place.
+TEST_P(GroupSuite, SameBitsEverywhere) {
+  for (int n : {3, 8})
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      std::mt19937 random(rank.self);
+      for (std::size_t count : {7, 3001, 200001}) {
+        std::vector<float> data(count);
+        for (float& v : data) v = std::ldexp(float(random()), int(random() % 40) - 60);
+        std::vector<float> out = data;
+        const GroupPart part{0, 0, count * sizeof(float), 0};
+        const auto* input = reinterpret_cast<const std::byte*>(data.data());
+        auto* output = reinterpret_cast<std::byte*>(out.data());
+        rank.run(0, {GroupKind::kAllreduce, ECH_FLOAT32, ECH_SUM, input, output, {&part, 1}});
+        std::uint64_t hash = 14695981039346656037u;
+        for (std::size_t i = 0; i < part.bytes; ++i)
+          hash = (hash ^ std::to_integer<std::uint64_t>(output[i])) * 1099511628211u;
+        rank.board.number(rank.self) = hash;
+        rank.board.barrier(rank.size);
+        for (int m = 0; m < rank.size; ++m) EXPECT_EQ(rank.board.number(m), hash);
+        rank.board.barrier(rank.size);
+      }
+    });
+}
+
+}  // namespace
+}  // namespace echelon::test

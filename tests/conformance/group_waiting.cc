@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time: barriers, sleeping and waking, abort.
+#include <unistd.h>
+
+#include <random>
+#include <thread>
+
+#include "tests/conformance/group_data.h"
+#include "tests/conformance/group_suite.h"
+
+namespace echelon::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+TEST_P(GroupSuite, WorkWithoutPartsIsABarrier) {
+  for (int n : {1, 2, 5})
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      for (std::uint64_t turn = 1; turn <= 200; ++turn) {
+        rank.board.number(rank.self) = turn;
+        GroupWork work;
+        work.kind = static_cast<GroupKind>(turn % 3);
+        rank.run(static_cast<int>(turn % 2), work);
+        for (int m = 0; m < rank.size; ++m) EXPECT_GE(rank.board.number(m), turn);
+      }
+    });
+}
+
+// Random pauses make members wait for each other at every point; each wake must come.
+TEST_P(GroupSuite, NoWakeIsLost) {
+  run_group(GetParam(), 4, [&](GroupRank& rank) {
+    std::mt19937 random(rank.self);
+    for (int i = 0; i < 600; ++i) {
+      if (random() % 3 == 0) usleep(random() % 300);
+      const GroupKind kind = static_cast<GroupKind>(i % 3);
+      const std::size_t count = i % 7 == 0 ? 50000 : 10;
+      Trial trial({kind, ECH_INT32, ECH_SUM, false, even_parts(rank.size, count, ECH_INT32)},
+                  rank.self, rank.size);
+      rank.engine.start(0, trial.work());
+      if (random() % 3 == 0) usleep(random() % 300);
+      rank.wait(0);
+      trial.expect_correct();
+    }
+    EXPECT_LT(rank.longest_sleep, kSleepLimit / 2) << "a sleep ran into its limit";
+  });
+}
+
+TEST_P(GroupSuite, ArmRefusesWhenThereIsNews) {
+  run_group(GetParam(), 2, [&](GroupRank& rank) {
+    const GroupWork barrier;
+    if (rank.self == 0) rank.engine.start(0, barrier);
+    rank.board.barrier(2);
+    if (rank.self == 1) rank.run(0, barrier);  // member 0 has news from here on
+    rank.board.barrier(2);
+    if (rank.self == 0) {
+      EXPECT_FALSE(rank.engine.done(0) ? false : rank.engine.arm());
+      rank.wait(0);
+    }
+    EXPECT_TRUE(rank.engine.done(0));
+    while (rank.engine.progress()) continue;
+    ASSERT_TRUE(rank.engine.arm()) << "nothing is under way";
+    const auto begin = Clock::now();
+    rank.engine.sleep(2ms);
+    rank.engine.disarm();
+    EXPECT_LT(Clock::now() - begin, 2s);
+    rank.board.barrier(2);
+  });
+}
+
+TEST_P(GroupSuite, AbortEndsEverything) {
+  for (std::size_t count : {4, 100000})
+    run_group(GetParam(), 3, [&](GroupRank& rank) {
+      const Call call{GroupKind::kAllreduce, ECH_FLOAT32, ECH_SUM, false,
+                      even_parts(3, count, ECH_FLOAT32)};
+      Trial first(call, rank.self, 3), second(call, rank.self, 3);
+      if (rank.self != 0) {  // member 0 never comes
+        rank.engine.start(0, first.work());
+        rank.engine.start(1, second.work());
+        for (int i = 0; i < 10; ++i) rank.engine.progress();
+        EXPECT_FALSE(rank.engine.done(0));
+        EXPECT_EQ(rank.engine.failed(), ECH_OK);
+        rank.engine.abort();
+        EXPECT_TRUE(rank.engine.done(0) && rank.engine.done(1));
+        EXPECT_EQ(rank.engine.failed(), ECH_ERR_ABORTED);
+        rank.engine.progress();
+        rank.engine.start(0, first.work());
+        EXPECT_TRUE(rank.engine.done(0));
+      }
+      rank.board.barrier(3);
+    });
+}
+
+TEST_P(GroupSuite, AbortWakesASleeper) {
+  run_group(GetParam(), 2, [&](GroupRank& rank) {
+    if (rank.self == 0) {
+      rank.engine.start(0, {});
+      std::thread other([&] {
+        std::this_thread::sleep_for(30ms);
+        rank.engine.abort();
+      });
+      rank.wait(0);
+      other.join();
+      EXPECT_EQ(rank.engine.failed(), ECH_ERR_ABORTED);
+      EXPECT_LT(rank.longest_sleep, kSleepLimit / 2);
+    }
+    rank.board.barrier(2);
+  });
+}
+
+TEST_P(GroupSuite, CountsWhatItTakes) {
+  run_group(GetParam(), 2, [&](GroupRank& rank) {
+    EXPECT_EQ(rank.engine.bytes(), 0u);
+    Trial trial({GroupKind::kAllgather, ECH_UINT8, ECH_SUM, false, even_parts(2, 20000, ECH_UINT8)},
+                rank.self, 2);
+    rank.run(0, trial.work());
+    trial.expect_correct();
+    EXPECT_EQ(rank.engine.bytes(), 10000u);
+    EXPECT_GT(rank.engine.link().bytes_per_second, 0);
+    EXPECT_GT(rank.engine.link().latency, 0);
+  });
+}
+
+}  // namespace
+}  // namespace echelon::test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a rank sleeps and how the others wake it.
+//
+// Each rank has one word `sleeping` in its segment:
+//   kAwake    it polls; nobody needs to do anything
+//   kOnFd     it may be in poll(): send a datagram to its socket
+//   kOnFutex  it is in futex() on the word itself
+//
+// Invariants
+//  1. Who raises a flag then executes a sequentially consistent fence and reads `sleeping` of
+//     every member; who falls asleep writes `sleeping`, executes such a fence and looks at all
+//     flags once more. Of the two, at least one sees what the other wrote: no wake is lost.
+//  2. Only the exchange that takes the word from a sleeping value to kAwake wakes, so a sleeper
+//     costs one system call however many flags are raised meanwhile.
+//  3. The change from kOnFd to kOnFutex is a compare-exchange: it fails when the wake has been
+//     taken already, and then there is no sleep.
+//
+// Thread safety: ring_self() from any thread, the rest by the thread that drives the engine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "lib/base/fd.h"
+#include "transports/shm/segment.h"
+
+namespace echelon::shm {
+
+// The socket of the rank whose segment has this nonce, in the abstract name space.
+class Bell {
+ public:
+  Bell(BellLine& line, std::uint64_t nonce);  // throws ECH_ERR_SYSTEM
+
+  int fd() const { return socket_.get(); }
+
+  void arm();  // the caller looks for news after it
+  void disarm();
+  void sleep(std::chrono::nanoseconds limit);
+  void ring_self() { ring(*line_, nonce_); }
+
+  // Wakes the owner of `line`. For the hot path, test line.sleeping first.
+  void ring(BellLine& line, std::uint64_t nonce);
+
+ private:
+  BellLine* line_;
+  std::uint64_t nonce_;
+  Fd socket_;
+};
+
+}  // namespace echelon::shm

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that a rank shares with the other ranks of its host: control lines and staging.
+//
+// Every rank owns one segment, an anonymous memfd, and maps the segments of the others through
+// /proc/<pid>/fd/<fd>. There is no name anywhere, so nothing can be left behind. A segment is
+// written by its owner only, but for Bell::sleeping, which whoever wakes the owner resets.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lib/base/fd.h"
+
+namespace echelon::shm {
+
+inline constexpr std::size_t kLine = 64;
+inline constexpr std::size_t kInlineBytes = kLine - sizeof(std::uint64_t);
+
+// One per lane and round parity: "round r may be read", and what fits beside it.
+struct alignas(kLine) ReadyLine {
+  std::atomic<std::uint64_t> ready;  // round + 1
+  std::byte payload[kInlineBytes];
+};
+
+// One per lane. Rounds that the owner has reduced, and that it will not read from others again.
+struct alignas(kLine) DoneLine {
+  std::atomic<std::uint64_t> reduced;
+  std::atomic<std::uint64_t> finished;
+};
+
+struct LaneLines {
+  ReadyLine ready[2];
+  DoneLine done;
+};
+
+// How the owner waits: see bell.h.
+struct alignas(kLine) BellLine {
+  std::atomic<std::uint32_t> sleeping;
+  std::atomic<std::uint32_t> reads_peers;  // 0: not known yet, 1: no, 2: yes
+};
+
+struct alignas(kLine) SegmentHeader {
+  std::uint64_t magic;
+  std::uint64_t nonce;  // of this segment, also in its address
+  std::uint64_t slot_bytes;
+  std::uint32_t lanes;
+};
+
+// The same for all members of a group.
+struct SegmentShape {
+  int lanes = 8;
+  std::size_t slot_bytes = std::size_t{256} << 10;  // per lane, parity and direction
+
+  std::size_t control_bytes() const;
+  std::size_t bytes() const;
+};
+
+// One mapped segment, our own or another rank's.
+class Segment {
+ public:
+  Segment() = default;
+  Segment(Segment&& o) noexcept;
+  Segment& operator=(Segment&& o) noexcept;
+  ~Segment();
+
+  static Segment create(const SegmentShape& shape);  // throws ECH_ERR_SYSTEM, ECH_ERR_NO_MEMORY
+
+  // Maps what `fd` refers to, when it holds a segment of this shape and nonce.
+  // Throws ECH_ERR_INVALID otherwise.
+  static Segment map(Fd fd, const SegmentShape& shape, std::uint64_t nonce);
+
+  int fd() const { return fd_.get(); }
+  SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
+  BellLine& bell() const { return *reinterpret_cast<BellLine*>(base_ + sizeof(SegmentHeader)); }
+  LaneLines& lane(int lane) const;
+
+  // Staging of a lane for rounds of one parity: what the others reduce, and what they gather.
+  std::byte* input_slot(int lane, int parity) const { return slot(lane, parity); }
+  std::byte* result_slot(int lane, int parity) const { return slot(lane, 2 + parity); }
+
+ private:
+  static Segment map(Fd fd, const SegmentShape& shape);
+  std::byte* slot(int lane, int index) const;
+
+  Fd fd_;
+  SegmentShape shape_;
+  std::byte* base_ = nullptr;
+};
+
+// What tells hosts and pid namespaces apart, for the address.
+std::string host_identity();
+std::uint64_t pid_namespace();
+std::uint64_t random_nonce();
+
+}  // namespace echelon::shm

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connects the segments of a group and drives its lanes.
+#include "transports/shm/shm_group.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/bytes.h"
+#include "lib/base/error.h"
+#include "transports/shm/bell.h"
+#include "transports/shm/lane.h"
+
+namespace echelon {
+namespace {
+
+using shm::Bell;
+using shm::Lane;
+using shm::Segment;
+using shm::Team;
+
+constexpr std::size_t kProgressBytes = std::size_t{256} << 10;  // moved by one progress() at most
+constexpr int kMaxLanes = 64;
+
+struct Address {
+  std::string host;
+  std::uint64_t pid_namespace = 0;
+  std::uint32_t pid = 0;
+  std::uint32_t fd = 0;
+  std::uint64_t nonce = 0;
+
+  std::string pack() const {
+    return ByteWriter().text(host).u64(pid_namespace).u32(pid).u32(fd).u64(nonce).take();
+  }
+  static Address parse(const std::string& bytes) {
+    ByteReader reader(bytes, "shared memory address");
+    Address a{reader.text(), reader.u64(), reader.u32(), reader.u32(), reader.u64()};
+    reader.expect_end();
+    return a;
+  }
+};
+
+Segment open_segment(const Address& own, const Address& peer, const shm::SegmentShape& shape) {
+  const std::string who = fmt::format("shared memory of pid {}", peer.pid);
+  if (peer.host != own.host) throw Error(ECH_ERR_UNSUPPORTED, who + ": it is on another host");
+  if (peer.pid_namespace != own.pid_namespace)
+    throw Error(
+        ECH_ERR_UNSUPPORTED,
+        who + ": it is in another pid namespace; start the ranks of a host in one container");
+  Fd fd(open(fmt::format("/proc/{}/fd/{}", peer.pid, peer.fd).c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd)
+    throw Error(
+        ECH_ERR_UNSUPPORTED,
+        fmt::format("{}: cannot be opened through /proc: {}; the ranks of a host must run as "
+                    "one user, with /proc mounted without hidepid",
+                    who, std::strerror(errno)));
+  return Segment::map(std::move(fd), shape, peer.nonce);
+}
+
+class ShmGroup final : public GroupEngine {
+ public:
+  ShmGroup(Team team, std::unique_ptr<Bell> bell) : team_(std::move(team)), bell_(std::move(bell)) {
+    team_.bell = bell_.get();
+    lanes_.reserve(team_.shape.lanes);
+    for (int i = 0; i < team_.shape.lanes; ++i) lanes_.emplace_back(team_, i);
+  }
+
+  int lanes() const override { return team_.shape.lanes; }
+  bool done(int lane) const override { return failed() != ECH_OK || !lanes_[lane].busy(); }
+  ech_status failed() const override { return failed_.load(std::memory_order_acquire); }
+  std::uint64_t bytes() const override { return team_.bytes_taken; }
+  Link link() const override { return {LinkKind::kShm, 0.2e-6, 8e9, Source::kDefault}; }
+
+  void start(int lane, const GroupWork& work) override {
+    assert(lane >= 0 && lane < lanes() && done(lane));
+    if (failed() != ECH_OK) return;
+    lanes_[lane].start(work);
+    while (lanes_[lane].advance())
+      if (lanes_[lane].moved() >= kProgressBytes) break;
+    lanes_[lane].take_moved();
+  }
+
+  bool progress() override;
+  void abort() override;
+
+  int fd() const override { return bell_->fd(); }
+  bool arm() override;
+  void disarm() override { bell_->disarm(); }
+  void sleep(std::chrono::nanoseconds limit) override { bell_->sleep(limit); }
+
+ private:
+  Team team_;
+  std::unique_ptr<Bell> bell_;
+  std::vector<Lane> lanes_;
+  std::size_t first_ = 0;  // the lane to begin with: all get their turn
+  std::atomic<ech_status> failed_{ECH_OK};
+};
+
+bool ShmGroup::progress() {
+  bool any = false;
+  if (failed() != ECH_OK) {
+    for (Lane& lane : lanes_) any |= lane.cancel();
+    return any;
+  }
+  std::size_t moved = 0;
+  for (std::size_t i = 0; i < lanes_.size() && moved < kProgressBytes; ++i) {
+    Lane& lane = lanes_[(first_ + i) % lanes_.size()];
+    if (!lane.busy()) continue;
+    while (lane.moved() + moved < kProgressBytes && lane.advance()) any = true;
+    moved += lane.take_moved();
+  }
+  first_ = (first_ + 1) % lanes_.size();
+  return any;
+}
+
+void ShmGroup::abort() {
+  ech_status ok = ECH_OK;
+  failed_.compare_exchange_strong(ok, ECH_ERR_ABORTED);
+  bell_->ring_self();
+}
+
+bool ShmGroup::arm() {
+  bell_->arm();
+  bool news = failed() != ECH_OK;
+  for (Lane& lane : lanes_) news = news || lane.ready();
+  if (news) bell_->disarm();
+  return !news;
+}
+
+class ShmMedium final : public GroupMedium {
+ public:
+  explicit ShmMedium(const ShmOptions& options)
+      : options_(options), segment_(Segment::create(options.shape)) {
+    own_ = {shm::host_identity(), shm::pid_namespace(), static_cast<std::uint32_t>(getpid()),
+            static_cast<std::uint32_t>(segment_.fd()), segment_.header().nonce};
+    bell_ = std::make_unique<Bell>(segment_.bell(), own_.nonce);
+  }
+
+  std::string address() const override { return own_.pack(); }
+
+  std::unique_ptr<GroupEngine> connect(int self, std::span<const std::string> members) override {
+    const std::size_t least = members.size() * shm::kLine;
+    if (options_.shape.slot_bytes < least)
+      throw invalid(fmt::format("slots of {} bytes do not suffice for {} members, expected {}",
+                                options_.shape.slot_bytes, members.size(), least));
+    if (self < 0 || static_cast<std::size_t>(self) >= members.size())
+      throw invalid(fmt::format("member {} of a group of {}", self, members.size()));
+    Team team;
+    team.self = self;
+    team.shape = options_.shape;
+    team.thresholds = options_.thresholds;
+    for (std::size_t m = 0; m < members.size(); ++m) {
+      const Address peer = Address::parse(members[m]);
+      const bool own = static_cast<int>(m) == self;
+      if (own != (peer.nonce == own_.nonce))
+        throw invalid(fmt::format("member {} has {} address", m, own ? "not our" : "our"));
+      team.nonces.push_back(peer.nonce);
+      team.segments.push_back(own ? std::move(segment_) : open_segment(own_, peer, options_.shape));
+    }
+    return std::make_unique<ShmGroup>(std::move(team), std::move(bell_));
+  }
+
+ private:
+  ShmOptions options_;
+  Segment segment_;
+  std::unique_ptr<Bell> bell_;
+  Address own_;
+};
+
+void check(const shm::SegmentShape& shape) {
+  if (shape.lanes < 1 || shape.lanes > kMaxLanes)
+    throw invalid(fmt::format("{} lanes, expected 1 to {}", shape.lanes, kMaxLanes));
+  if (shape.slot_bytes == 0 || shape.slot_bytes % 4096 != 0)
+    throw invalid(fmt::format("slots of {} bytes, expected a multiple of 4096", shape.slot_bytes));
+}
+
+}  // namespace
+
+std::unique_ptr<GroupMedium> make_shm_group(const ShmOptions& options) {
+  check(options.shape);
+  return std::make_unique<ShmMedium>(options);
+}
+
+}  // namespace echelon
