@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine on the reference transports: every collective, many shapes and plans, exact results.
+#include "lib/engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <numeric>
+
+#include "algorithms/hierarchical.h"
+#include "tests/support/ranks.h"
+#include "transports/loopback/loopback_group.h"
+#include "transports/loopback/loopback_transport.h"
+
+namespace echelon {
+namespace {
+
+using Value = std::int64_t;
+
+Value input_at(int rank, std::size_t i) { return (rank + 1) * 1000 + static_cast<Value>(i % 97); }
+
+// hosts[h] ranks on host h, numbered through; native inside hosts, `across` between them.
+struct Shape {
+  std::vector<int> hosts;
+  Algorithm inside = Algorithm::kNative;
+  Algorithm across = Algorithm::kRing;
+  Ownership ownership = Ownership::kSplit;
+
+  int size() const { return std::accumulate(hosts.begin(), hosts.end(), 0); }
+  std::vector<Group> groups() const {
+    std::vector<Group> all;
+    int next = 0;
+    for (int n : hosts) {
+      std::vector<int> members(n);
+      std::iota(members.begin(), members.end(), next);
+      next += n;
+      all.push_back(Group(members));
+    }
+    return all;
+  }
+  Composition composition(ech_collective collective, int root) const {
+    Composition c;
+    c.collective = collective;
+    c.size = size();
+    c.root = root;
+    c.ownership = ownership;
+    const bool flat = hosts.size() == 1;
+    if (!flat) c.tiers.push_back({groups(), inside});
+    c.tiers.push_back({{Group::range(size())}, flat ? inside : across});
+    return c;
+  }
+};
+
+// Everything the threads share to connect.
+struct Meeting {
+  explicit Meeting(const Shape& shape)
+      : messages(shape.size()), groups(shape.size()), everybody(shape.size()) {}
+  std::vector<std::string> messages, groups;
+  std::barrier<> everybody;
+};
+
+Engine make_engine(const Shape& shape, int rank, Meeting& meeting) {
+  auto medium = open_loopback();
+  auto group_medium = make_loopback_group();
+  meeting.messages[rank] = medium->address();
+  meeting.groups[rank] = group_medium->address();
+  meeting.everybody.arrive_and_wait();
+  EngineParts parts;
+  parts.transport = medium->connect(rank, meeting.messages);
+  for (const Group& host : shape.groups()) {
+    const int self = host.index_of(rank);
+    if (self < 0 || host.size() < 2) continue;
+    std::vector<std::string> members;
+    for (int r : host.ranks()) members.push_back(meeting.groups[r]);
+    parts.group = group_medium->connect(self, members);
+    parts.group_ranks = host;
+  }
+  meeting.everybody.arrive_and_wait();
+  return Engine(std::move(parts));
+}
+
+struct Case {
+  ech_collective collective;
+  std::size_t count;
+  std::size_t segment;
+  bool in_place;
+  int root;
+};
+
+class RankTest {
+ public:
+  RankTest(const Shape& shape, int rank, const Case& c)
+      : shape_(shape), rank_(rank), size_(shape.size()), case_(c) {
+    const bool blocks_in = c.collective == ECH_REDUCE_SCATTER;
+    const bool blocks_out = c.collective == ECH_ALLGATHER;
+    send_.resize(c.count * (blocks_in ? size_ : 1));
+    recv_.assign(c.count * (blocks_out ? size_ : 1), -1);
+    for (std::size_t i = 0; i < send_.size(); ++i) send_[i] = input_at(rank, i);
+  }
+
+  void run(Engine& engine) {
+    const Goal goal{case_.collective, rank_, size_, case_.root};
+    const Schedule schedule = compose(shape_.composition(case_.collective, case_.root), rank_);
+    const Program program = compile(schedule, goal, case_.segment < case_.count);
+    Operation* operation = engine.start(task(goal, program));
+    engine.wait(*operation);
+    EXPECT_EQ(operation->status(), ECH_OK) << engine.failure();
+    engine.release(operation);
+    check();
+  }
+
+ private:
+  Task task(const Goal& goal, const Program& program) {
+    Task task;
+    task.program = &program;
+    task.goal = goal;
+    task.dtype = ECH_INT64;
+    task.count = case_.count;
+    task.segment = case_.segment;
+    task.timeout = std::chrono::seconds(20);
+    result_ = recv_.data();
+    const Value* input = send_.data();
+    if (case_.in_place && case_.collective == ECH_ALLGATHER) {
+      std::copy(send_.begin(), send_.end(), recv_.begin() + rank_ * case_.count);
+      input = recv_.data() + rank_ * case_.count;
+    } else if (case_.in_place) {
+      const bool block = case_.collective == ECH_REDUCE_SCATTER;
+      result_ = send_.data() + (block ? rank_ * case_.count : 0);
+    }
+    const bool root = rank_ == case_.root;
+    if (case_.collective == ECH_BROADCAST && !root) input = result_;
+    task.input = reinterpret_cast<const std::byte*>(input);
+    task.output = reinterpret_cast<std::byte*>(result_);
+    if (case_.collective == ECH_REDUCE && !root) task.output = nullptr;
+    return task;
+  }
+
+  Value expected(std::size_t i) const {
+    const std::size_t n = case_.count;
+    if (case_.collective == ECH_ALLGATHER) return input_at(static_cast<int>(i / n), i % n);
+    if (case_.collective == ECH_BROADCAST) return input_at(case_.root, i);
+    const std::size_t at = case_.collective == ECH_REDUCE_SCATTER ? rank_ * n + i : i;
+    Value sum = 0;
+    for (int r = 0; r < size_; ++r) sum += input_at(r, at);
+    return sum;
+  }
+
+  void check() const {
+    if (case_.collective == ECH_REDUCE && rank_ != case_.root) return;
+    for (std::size_t i = 0; i < recv_.size(); ++i)
+      ASSERT_EQ(result_[i], expected(i)) << "rank " << rank_ << " element " << i;
+  }
+
+  const Shape& shape_;
+  const int rank_, size_;
+  const Case case_;
+  std::vector<Value> send_, recv_;
+  Value* result_ = nullptr;
+};
+
+constexpr ech_collective kCollectives[] = {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER,
+                                           ECH_BROADCAST, ECH_REDUCE};
+
+void run_all(const Shape& shape) {
+  Meeting meeting(shape);
+  test::run_threads(shape.size(), [&](int rank) {
+    Engine engine = make_engine(shape, rank, meeting);
+    for (ech_collective collective : kCollectives)
+      for (std::size_t count : {1, 2, 7, 64, 1000, 4099})
+        for (std::size_t segment : {count, std::size_t{256}, std::size_t{1000}})
+          for (bool in_place : {false, true}) {
+            const int root = static_cast<int>(count) % shape.size();
+            RankTest(shape, rank, {collective, count, segment, in_place, root}).run(engine);
+          }
+    meeting.everybody.arrive_and_wait();
+  });
+}
+
+TEST(Engine, OneHost) { run_all({{4}}); }
+TEST(Engine, OneRankPerHost) { run_all({{1, 1, 1}}); }
+TEST(Engine, EqualHosts) { run_all({{2, 2}}); }
+TEST(Engine, UnequalHosts) { run_all({{3, 1, 2}}); }
+TEST(Engine, Leaders) {
+  run_all({{3, 1, 2}, Algorithm::kNative, Algorithm::kBinomial, Ownership::kLeader});
+}
+TEST(Engine, DirectInsideAndAcross) {
+  run_all({{2, 3}, Algorithm::kDirect, Algorithm::kDirect, Ownership::kSplit});
+}
+TEST(Engine, HalvingDoubling) {
+  run_all({{2, 2, 2}, Algorithm::kNative, Algorithm::kHalvingDoubling, Ownership::kSplit});
+}
+
+TEST(Engine, ManyOperationsAtOnceEndInOrder) {
+  const Shape shape{{2, 2}};
+  Meeting meeting(shape);
+  test::run_threads(shape.size(), [&](int rank) {
+    Engine engine = make_engine(shape, rank, meeting);
+    const Goal goal{ECH_ALLREDUCE, rank, shape.size(), 0};
+    const Program program =
+        compile(compose(shape.composition(ECH_ALLREDUCE, 0), rank), goal, false);
+    constexpr int kOperations = 50;
+    constexpr std::size_t kCount = 300;
+    std::vector<std::vector<Value>> data(kOperations);
+    std::vector<Operation*> running;
+    for (int k = 0; k < kOperations; ++k) {
+      data[k].assign(kCount, rank + k);
+      Task task;
+      task.program = &program;
+      task.goal = goal;
+      task.dtype = ECH_INT64;
+      task.input = task.output = nullptr;
+      task.output = reinterpret_cast<std::byte*>(data[k].data());
+      task.input = task.output;
+      task.count = kCount;
+      task.segment = 100;
+      task.timeout = std::chrono::seconds(20);
+      running.push_back(engine.start(task));
+    }
+    for (int k = kOperations; k-- > 0;) {
+      engine.wait(*running[k]);
+      EXPECT_EQ(running[k]->status(), ECH_OK);
+      EXPECT_EQ(data[k], std::vector<Value>(kCount, 6 + 4 * k));
+      engine.release(running[k]);
+    }
+    meeting.everybody.arrive_and_wait();
+  });
+}
+
+TEST(Engine, ADeadlineEndsTheOperationAndNamesIt) {
+  const Shape shape{{1, 1}};
+  Meeting meeting(shape);
+  test::run_threads(2, [&](int rank) {
+    Engine engine = make_engine(shape, rank, meeting);
+    if (rank == 0) {
+      const Goal goal{ECH_ALLREDUCE, 0, 2, 0};
+      const Program program = compile(compose(shape.composition(ECH_ALLREDUCE, 0), 0), goal, false);
+      Value value = 1;
+      Task task;
+      task.program = &program;
+      task.goal = goal;
+      task.dtype = ECH_INT64;
+      task.output = reinterpret_cast<std::byte*>(&value);
+      task.input = task.output;
+      task.count = task.segment = 1;
+      task.timeout = std::chrono::milliseconds(50);
+      Operation* operation = engine.start(task);
+      engine.wait(*operation);
+      EXPECT_EQ(operation->status(), ECH_ERR_TIMEOUT);
+      EXPECT_NE(engine.failure().find("allreduce #0"), std::string::npos) << engine.failure();
+      EXPECT_THROW(engine.start(task), Error);
+      engine.release(operation);
+    }
+    meeting.everybody.arrive_and_wait();
+  });
+}
+
+}  // namespace
+}  // namespace echelon
