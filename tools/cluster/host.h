@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// One virtual host: a process that is init of its own net, uts, ipc, pid and mount namespaces and
+// keeps them alive. Nothing of it has a name outside, so its death removes everything: the kernel
+// kills all processes of the pid namespace with their init and frees namespaces without users.
+//
+// Thread safety: one thread at a time; the thread that makes a namespace must outlive it, because
+// the kernel ends init when that thread ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "tools/cluster/process.h"
+
+namespace echelon::cluster {
+
+// Where a host finds what is private to it: the fabric file, the rsh agent.
+inline constexpr const char* kPrivateFolder = "/dev/shm/.cluster";
+
+class Namespace {
+ public:
+  Namespace() = default;
+  Namespace(Namespace&& other) noexcept;
+  Namespace& operator=(Namespace&& other) noexcept;
+  ~Namespace();  // kills every process inside and waits until they are gone
+
+  struct HostIdentity {
+    std::string name;
+    std::string boot_id;
+    std::string etc_hosts;
+  };
+
+  // A host; returns at once, await_ready() waits for its mounts.
+  static Namespace host(const HostIdentity& identity);
+  // The switch: a network namespace only.
+  static Namespace network();
+
+  void await_ready();  // throws what went wrong inside
+
+  pid_t pid() const { return pid_; }
+
+  // Starts a program in all namespaces of the host; its id is that of this process's namespace.
+  pid_t spawn(const Command& command) const;
+  // The same, but in the network namespace only (for ip and tc, which need this machine's files).
+  pid_t spawn_in_network(const Command& command) const;
+
+ private:
+  static Namespace start(int flags, const HostIdentity* identity);
+
+  pid_t pid_ = -1;
+  Fd pidfd_;
+  Fd lifeline_;  // its closing ends init, also when this process dies before init is set up
+  Fd report_;
+};
+
+// The pid namespace that children of this thread are born into, for one scope.
+class PidNamespaceScope {
+ public:
+  explicit PidNamespaceScope(int pidfd);
+  ~PidNamespaceScope();
+  PidNamespaceScope(const PidNamespaceScope&) = delete;
+  PidNamespaceScope& operator=(const PidNamespaceScope&) = delete;
+
+ private:
+  Fd own_;
+};
+
+}  // namespace echelon::cluster

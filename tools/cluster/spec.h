@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a virtual cluster looks like, and the text that says so:
+//   4x2:1gbit              4 hosts of 2 ranks, every host joined by a 1 Gbit/s link
+//   3+1+2:1gbit            3 hosts of 3, 1 and 2 ranks
+//   2x2x2:1gbit/10gbit     2 racks of 2 hosts of 2 ranks; rack uplink / host link
+//   4x2:2x1gbit            two NICs of 1 Gbit/s in every host
+//   4x2                    links as fast as the machine can copy
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace echelon::cluster {
+
+struct HostSpec {
+  int rack = 0;
+  int ranks = 1;
+};
+
+struct Spec {
+  std::vector<HostSpec> hosts;  // rack by rack
+  int racks = 1;
+  int nics = 1;            // per host
+  double nic_bits = 0;     // bit/s of each NIC; 0: unshaped
+  double uplink_bits = 0;  // bit/s of each rack's uplink; 0: unshaped or a single rack
+
+  int ranks() const;
+};
+
+// Throws ECH_ERR_INVALID that names the position and what was expected there.
+Spec parse_spec(std::string_view text);
+
+}  // namespace echelon::cluster

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Error.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <map>
+#include <memory>
+
+#include "lib/base/error.h"
+#include "tools/run_agent.h"
+#include "tools/run_emulate.h"
+#include "tools/run_options.h"
+#include "tools/run_output.h"
+
+namespace echelon::tools {
+namespace {
+
+using run::Options;
+
+constexpr const char* kExamples =
+    "examples:\n"
+    "  echelon run -n 4 -- ./train                     4 ranks on this machine\n"
+    "  echelon run -H a:8,b:8 -- ./train               16 ranks on two hosts, by ssh\n"
+    "  echelon run --emulate 4x2:1gbit -- ./train      on a virtual cluster (as root)\n";
+
+void add_start_options(CLI::App& cmd, Options& o) {
+  cmd.add_option("-n", o.n, "number of ranks (default: every slot, or 1)")
+      ->check(CLI::Range(1, 65536));
+  cmd.add_option("-H,--hosts", o.hosts, "hosts as NAME:SLOTS,...");
+  cmd.add_option("--hostfile", o.hostfile, "a file with one host per line: NAME slots=N")
+      ->check(CLI::ExistingFile);
+  const std::map<std::string, run::Placement> placements = {{"slot", run::Placement::kBySlot},
+                                                            {"host", run::Placement::kByHost}};
+  cmd.add_option("--map-by", o.placement,
+                 "fill a host before the next (slot), or take turns (host)")
+      ->transform(CLI::Transformer(placements).description("slot|host"));
+  const std::map<std::string, run::Bind> binds = {
+      {"none", run::Bind::kNone}, {"core", run::Bind::kCore}, {"socket", run::Bind::kSocket}};
+  cmd.add_option("--bind", o.bind, "bind ranks (default: to cores when there are enough)")
+      ->transform(CLI::Transformer(binds).description("none|core|socket"));
+  cmd.add_option("--env", o.env, "NAME=VALUE for the ranks, or NAME to pass it on")
+      ->allow_extra_args(false);
+  cmd.add_option("--interface", o.interface_name, "interface for bootstrap, by name or address");
+  cmd.add_option("--fabric", o.fabric, "fabric file that overrides what is discovered");
+}
+
+void add_output_options(CLI::App& cmd, Options& o) {
+  cmd.add_flag("--tag-output,!--no-tag", o.tagged, "begin each line with [rank host] (default)");
+  cmd.add_option("--timeout", o.timeout, "end the run after this many seconds")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_remote_options(CLI::App& cmd, Options& o) {
+  cmd.add_option("--launcher", o.launcher, "ssh, mpirun or srun (default: what the job has)")
+      ->check(CLI::IsMember({"ssh", "mpirun", "srun"}));
+  cmd.add_option("--ssh-command", o.ssh_command, "what reaches a host")->capture_default_str();
+  cmd.add_option("--remote-echelon", o.remote_echelon, "path of echelon there (default: as here)");
+  cmd.add_option("--check-timeout", o.check_timeout, "seconds for every host to answer")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
+void add_emulate_options(CLI::App& cmd, Options& o) {
+  cmd.add_option("--emulate", o.emulate,
+                 "virtual cluster: 4x2:1gbit, 3+1+2:1gbit, 2x2x2:1gbit/10gbit, 4x2:2x1gbit");
+  cmd.add_flag("--no-fabric", o.no_fabric, "do not tell the ranks the cluster's racks and speeds");
+  cmd.add_option("--traffic", o.traffic_file, "bytes per NIC and uplink afterwards, FILE as JSON")
+      ->expected(0, 1);
+}
+
+void print_traffic(const Options& o, const cluster::Traffic& traffic) {
+  if (o.traffic_file.empty()) return run::write_all(2, run::traffic_table(traffic));
+  cluster::write_file(o.traffic_file, run::traffic_json(traffic));
+}
+
+int run_emulated(const Options& o) {
+  const cluster::Spec spec = cluster::parse_spec(o.emulate);
+  const cluster::Cluster cluster(spec);
+  const run::RunPlan plan = run::make_plan(o, cluster);
+  const cluster::Traffic before = cluster.traffic();
+  const int code = run::launch(plan);
+  if (o.traffic) print_traffic(o, cluster.traffic() - before);
+  return code;
+}
+
+int run_command(const Options& o) {
+  run::validate(o);
+  return o.emulate.empty() ? run::launch(run::make_plan(o)) : run_emulated(o);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, const std::vector<std::string>& program) {
+  CLI::App* cmd =
+      app.add_subcommand("run", "start a program as ranks, here, on hosts, or emulated");
+  const auto options = std::make_shared<Options>();
+  const auto agent = std::make_shared<bool>(false);
+  add_start_options(*cmd, *options);
+  add_output_options(*cmd, *options);
+  add_remote_options(*cmd, *options);
+  add_emulate_options(*cmd, *options);
+  cmd->add_flag("--agent", *agent)->group("");  // started by the launcher only
+  cmd->prefix_command();
+  cmd->footer(kExamples);
+  cmd->callback([cmd, options, agent, program] {
+    if (*agent) throw CLI::RuntimeError(run::agent_main());
+    options->program = cmd->remaining();
+    options->program.insert(options->program.end(), program.begin(), program.end());
+    options->traffic = cmd->count("--traffic") > 0;
+    throw CLI::RuntimeError(run_command(*options));
+  });
+}
+
+}  // namespace echelon::tools

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run_options.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "lib/base/error.h"
+#include "tools/run_check.h"
+#include "tools/run_emulate.h"
+#include "tools/run_remote.h"
+
+namespace echelon::run {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_this_machine(const std::string& name) {
+  char own[256] = {};
+  gethostname(own, sizeof own - 1);
+  return name == "localhost" || name == "127.0.0.1" || name == own;
+}
+
+std::vector<HostSlots> listed_hosts(const Options& options) {
+  if (!options.hosts.empty()) return parse_host_list(options.hosts);
+  if (options.hostfile.empty()) return allocated_hosts(options);
+  return parse_hostfile(cluster::read_file(options.hostfile), options.hostfile);
+}
+
+// NAME takes the value from this environment.
+std::string environment_entry(const std::string& entry) {
+  if (entry.find('=') != std::string::npos) return entry;
+  const char* value = std::getenv(entry.c_str());
+  if (value == nullptr) throw invalid(fmt::format("--env {}: not set here", entry));
+  return fmt::format("{}={}", entry, value);
+}
+
+std::string absolute(const std::string& path) { return fs::absolute(path).string(); }
+
+RunPlan common_plan(const Options& options) {
+  RunPlan plan;
+  plan.argv = options.program;
+  plan.directory = fs::current_path().string();
+  plan.interface_name = options.interface_name;
+  plan.bind = options.bind;
+  plan.tagged = options.tagged;
+  plan.timeout = options.timeout;
+  plan.check_timeout = options.check_timeout;
+  if (std::getenv("ECHELON_PROBE") == nullptr) plan.env.push_back("ECHELON_PROBE=1");
+  if (!options.fabric.empty()) plan.env.push_back("ECHELON_FABRIC=" + absolute(options.fabric));
+  for (const std::string& entry : options.env) plan.env.push_back(environment_entry(entry));
+  return plan;
+}
+
+std::function<pid_t(const cluster::Command&)> starter(const Options& options,
+                                                      const std::string& host) {
+  const bool local = host.empty() || (options.launcher.empty() && is_this_machine(host));
+  const std::vector<std::string> argv = local
+                                            ? std::vector<std::string>{own_path(), "run", "--agent"}
+                                            : remote_agent_command(options, host);
+  return [argv](const cluster::Command& standard) {
+    cluster::Command command = standard;
+    command.argv = argv;
+    return cluster::spawn(command);
+  };
+}
+
+std::string own_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+void add_host(RunPlan& plan, HostPlan host) {
+  if (host.ranks.empty()) return;
+  plan.size += static_cast<int>(host.ranks.size());
+  plan.hosts.push_back(std::move(host));
+}
+
+void check_program(const Options& options) {
+  if (!options.shell.empty()) {
+    if (options.emulate.empty()) throw invalid("--shell needs --emulate");
+    if (!options.program.empty()) throw invalid("--shell takes the whole command; no program then");
+    return;
+  }
+  if (options.program.empty()) throw invalid("no program given: echelon run -n 2 -- PROGRAM ARGS");
+  const std::string& program = options.program[0];
+  if (program[0] == '-') throw invalid(fmt::format("unknown option {}", program));
+  // On other hosts their agents look.
+  if (!options.hosts.empty() || !options.hostfile.empty() || !options.launcher.empty()) return;
+  const std::string problem = problem_with_program(program, fs::current_path().string());
+  if (!problem.empty()) throw invalid(problem);
+}
+
+}  // namespace
+
+std::string own_path() { return fs::read_symlink("/proc/self/exe").string(); }
+
+void validate(const Options& options) {
+  check_program(options);
+  if (!options.hosts.empty() && !options.hostfile.empty()) {
+    throw invalid("-H and --hostfile are two ways to say the same; give one");
+  }
+  if (!options.emulate.empty() &&
+      (!options.hosts.empty() || !options.hostfile.empty() || !options.launcher.empty())) {
+    throw invalid("--emulate makes its own hosts; it does not go with -H, --hostfile, --launcher");
+  }
+  if (options.emulate.empty() && options.traffic) throw invalid("--traffic needs --emulate");
+  if (options.no_fabric && !options.fabric.empty()) {
+    throw invalid("--fabric and --no-fabric exclude each other");
+  }
+  if (!options.fabric.empty() && access(options.fabric.c_str(), R_OK) != 0) {
+    throw system_error("--fabric " + options.fabric);
+  }
+}
+
+RunPlan make_plan(const Options& options) {
+  RunPlan plan = common_plan(options);
+  const std::vector<HostSlots> hosts = listed_hosts(options);
+  if (hosts.empty()) {
+    const int n = options.n > 0 ? options.n : 1;
+    const auto ranks = place({{own_name(), n}}, n, options.placement);
+    add_host(plan, {own_name(), "127.0.0.1", ranks[0], 0, n, {}, starter(options, "")});
+    return plan;
+  }
+  const auto ranks = place(hosts, options.n, options.placement);
+  const bool several = hosts.size() > 1;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const std::string& name = hosts[i].name;
+    const bool local = is_this_machine(name);
+    const std::string address = !local ? name : several ? own_name() : "127.0.0.1";
+    const int count = static_cast<int>(ranks[i].size());
+    add_host(plan, {name, address, ranks[i], 0, count, {}, starter(options, name)});
+  }
+  return plan;
+}
+
+RunPlan make_plan(const Options& options, const cluster::Cluster& cluster) {
+  RunPlan plan = common_plan(options);
+  std::vector<HostSlots> hosts;
+  for (int h = 0; h < cluster.size(); ++h) {
+    hosts.push_back(
+        {cluster::Cluster::host_name(h), cluster.spec().hosts[static_cast<std::size_t>(h)].ranks});
+  }
+  const auto ranks = place(hosts, options.n, options.placement);
+  int slots = 0;
+  for (const auto& list : ranks) slots += static_cast<int>(list.size());
+  int first = 0;
+  for (int h = 0; h < cluster.size(); ++h) {
+    const auto index = static_cast<std::size_t>(h);
+    HostPlan host{
+        hosts[index].name, cluster::Cluster::address(h), ranks[index], first, slots, {}, {}};
+    first += static_cast<int>(ranks[index].size());
+    if (options.fabric.empty() && !options.no_fabric) host.env = fabric_of_host(cluster, h);
+    host.start_agent = [&cluster, h](const cluster::Command& standard) {
+      cluster::Command command = standard;
+      command.argv = {own_path(), "run", "--agent"};
+      return cluster.spawn(h, command);
+    };
+    add_host(plan, std::move(host));
+  }
+  return plan;
+}
+
+}  // namespace echelon::run

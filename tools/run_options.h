@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of `echelon run` as data, and how it becomes a plan.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cluster/cluster.h"
+#include "tools/run_hosts.h"
+#include "tools/run_launcher.h"
+
+namespace echelon::run {
+
+struct Options {
+  int n = 0;  // 0: all slots, or 1 on this machine
+  std::string hosts;
+  std::string hostfile;
+  std::string fabric;
+  bool no_fabric = false;
+  Bind bind = Bind::kAuto;
+  Placement placement = Placement::kBySlot;
+  std::vector<std::string> env;  // NAME or NAME=VALUE
+  bool tagged = true;
+  double timeout = 0;
+  double check_timeout = 20;
+  std::string interface_name;
+  std::string emulate;
+  std::string launcher;  // "", "ssh", "mpirun", "srun"
+  std::string ssh_command = "ssh -o BatchMode=yes";
+  std::string remote_echelon;  // path of this program there; "": the same as here
+  bool traffic = false;
+  std::string traffic_file;  // "": a table on stderr
+  std::string shell;
+  std::vector<std::string> program;
+};
+
+// Throws ECH_ERR_INVALID that names the option or the program. Starts nothing.
+void validate(const Options& options);
+
+// For the hosts of the options, or this machine.
+RunPlan make_plan(const Options& options);
+// For the hosts of a virtual cluster, which must outlive the plan.
+RunPlan make_plan(const Options& options, const cluster::Cluster& cluster);
+
+std::string own_path();  // of this program
+
+}  // namespace echelon::run

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an agent is started on another host, and which hosts a batch system has given us.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/run_options.h"
+
+namespace echelon::run {
+
+// The command, run here, whose stdin and stdout are those of an agent on `host`. The launcher is
+// the option's, else srun inside a Slurm job, mpirun inside a PBS or Open MPI one, else ssh.
+std::vector<std::string> remote_agent_command(const Options& options, const std::string& host);
+
+// The hosts of the Slurm or PBS job this process is in; empty outside.
+std::vector<HostSlots> allocated_hosts(const Options& options);
+
+}  // namespace echelon::run
