@@ -52,33 +52,7 @@ void ech_version(int* major, int* minor, int* patch) {
   if (patch != nullptr) *patch = ECH_VERSION_PATCH;
 }
 
-const char* ech_status_name(ech_status status) {
-  switch (status) {
-    case ECH_OK:
-      return "ok";
-    case ECH_ERR_INVALID:
-      return "invalid argument";
-    case ECH_ERR_UNSUPPORTED:
-      return "unsupported";
-    case ECH_ERR_NO_MEMORY:
-      return "out of memory";
-    case ECH_ERR_MISMATCH:
-      return "mismatch";
-    case ECH_ERR_TIMEOUT:
-      return "timeout";
-    case ECH_ERR_PEER:
-      return "peer failed";
-    case ECH_ERR_ABORTED:
-      return "aborted";
-    case ECH_ERR_AUTH:
-      return "not authenticated";
-    case ECH_ERR_SYSTEM:
-      return "system error";
-    case ECH_ERR_INTERNAL:
-      return "internal error";
-  }
-  return "unknown status";
-}
+const char* ech_status_name(ech_status status) { return name(status); }
 
 ech_status ech_comm_rank(const ech_comm* comm, int* rank) {
   return get(comm, &Communicator::rank, rank);

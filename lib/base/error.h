@@ -21,6 +21,8 @@ class Error : public std::runtime_error {
   ech_status code_;
 };
 
+const char* name(ech_status status);  // "ok", "timeout", ..., "unknown status"
+
 inline Error invalid(const std::string& message) { return {ECH_ERR_INVALID, message}; }
 
 // "what: strerror(errno)"; descriptor and memory exhaustion become ECH_ERR_NO_MEMORY.

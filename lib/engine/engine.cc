@@ -40,10 +40,9 @@ SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
   view.element_size = element;
   const bool one_block_in = task.goal.collective == ECH_ALLGATHER;
   const bool one_block_out = task.goal.collective == ECH_REDUCE_SCATTER;
-  const Unit own = static_cast<Unit>(task.goal.rank);
-  view.input = {task.input + begin * element, stride, one_block_in ? own : 0};
+  view.input = {task.input + begin * element, one_block_in ? 0 : stride};
   if (task.output != nullptr)
-    view.work = {task.output + begin * element, stride, one_block_out ? own : 0};
+    view.work = {task.output + begin * element, one_block_out ? 0 : stride};
   return work;
 }
 
@@ -145,7 +144,7 @@ bool Engine::advance_lanes() {
       const std::string who =
           parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
       fail(bad->status, fmt::format("{}: {} with {}", label(*segment.operation()),
-                                    ech_status_name(bad->status), who));
+                                    name(bad->status), who));
       return true;
     }
     if (segment.ended()) end_segment(segment);

@@ -42,7 +42,7 @@ void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
   failed_ = nullptr;
   if (scratch_stride != 0) {
     reserve(work_memory_, work_capacity_, scratch_stride * work.program->blocks);
-    work_.view.work = {work_memory_.get(), scratch_stride, 0};
+    work_.view.work = {work_memory_.get(), scratch_stride};
   }
 }
 
@@ -120,9 +120,7 @@ void Segment::start_call(const Call& call) {
   const bool from_input = call.place == Place::kInput;
   parts_.clear();
   for (const Part& part : call.parts) {
-    const Unit block = part.slice.begin / view.block_units;
-    const bool there = block >= view.work.first;
-    const std::size_t out = there ? view.offset(view.work, part.slice) : 0;
+    const std::size_t out = view.offset(view.work, part.slice);
     const std::size_t in = from_input ? view.offset(view.input, part.slice) : out;
     parts_.push_back({in, out, view.bytes(part.slice), media_.group_ranks->index_of(part.owner)});
   }

@@ -15,9 +15,8 @@ namespace echelon {
 // One of a rank's two buffers.
 template <typename Byte>
 struct Blocks {
-  Byte* data = nullptr;    // element `begin` of block `first`
-  std::size_t stride = 0;  // bytes from block to block
-  Unit first = 0;          // blocks before it are not there
+  Byte* data = nullptr;    // element `begin` of block 0
+  std::size_t stride = 0;  // bytes from block to block; 0: only one block is there, and asked for
 };
 
 struct View {
@@ -30,11 +29,11 @@ struct View {
   std::size_t count(Slice s) const { return upto(s.end) - upto(s.begin); }
   std::size_t bytes(Slice s) const { return count(s) * element_size; }
 
-  // Bytes from Blocks::data to the slice, which begins in a block that is there.
+  // Bytes from Blocks::data to the slice.
   template <typename Byte>
   std::size_t offset(const Blocks<Byte>& blocks, Slice s) const {
     const Unit block = s.begin / block_units;
-    return (block - blocks.first) * blocks.stride + within(s.begin % block_units) * element_size;
+    return block * blocks.stride + within(s.begin % block_units) * element_size;
   }
   const std::byte* at(Place place, Slice s) const {
     return place == Place::kInput ? input.data + offset(input, s) : at_work(s);
