@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The other ranks' side: connects to rank 0, again and again until it is there, and proves itself.
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "lib/base/error.h"
+#include "lib/bootstrap/rendezvous.h"
+#include "lib/bootstrap/text.h"
+
+namespace echelon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{1};
+constexpr milliseconds kLongestPause{50};
+constexpr std::chrono::seconds kConnectPatience{3};  // then the next address is tried
+
+// Worth another attempt: rank 0 may not be there yet. Caught in this file only.
+struct TryAgain {
+  std::string why;
+  bool refused = false;
+};
+
+void await_socket(const Fd& fd, short events, Deadline deadline, const char* what) {
+  for (;;) {
+    pollfd entry{fd.get(), events, 0};
+    if (::poll(&entry, 1, milliseconds_until(deadline)) > 0) return;
+    if (Clock::now() >= deadline) throw TryAgain{what};
+  }
+}
+
+Fd connect_to(const Address& root, const JoinOptions& options) {
+  Fd fd(::socket(root.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) throw system_error("cannot create a socket");
+  const int one = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  if (!options.interface.empty()) {
+    const Address from = interface_address(options.interface, root.family());
+    if (::bind(fd.get(), from.raw(), from.length) != 0)
+      throw system_error("cannot bind to " + from.host());
+  }
+  int error = ::connect(fd.get(), root.raw(), root.length) == 0 ? 0 : errno;
+  if (error == EINPROGRESS || error == EINTR) {
+    await_socket(fd, POLLOUT, std::min(options.deadline, Clock::now() + kConnectPatience),
+                 "no answer to a connection request");
+    socklen_t length = sizeof error;
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  }
+  if (error != 0) throw TryAgain{std::strerror(error), error == ECONNREFUSED};
+  return fd;
+}
+
+std::string read_bytes(const Fd& fd, std::size_t size, Deadline deadline) {
+  std::string bytes(size, '\0');
+  for (std::size_t have = 0; have < size;) {
+    await_socket(fd, POLLIN, deadline, "the connection was accepted, but rank 0 does not answer");
+    const ssize_t n = ::recv(fd.get(), bytes.data() + have, size - have, 0);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (n < 0) throw TryAgain{std::strerror(errno)};
+    if (n == 0) throw TryAgain{"rank 0 closed the connection before it answered"};
+    have += static_cast<std::size_t>(n);
+    if (!may_be_echelon(std::string_view(bytes).substr(0, have)))
+      throw Error(ECH_ERR_AUTH, "what listens there is not an Echelon rank 0");
+  }
+  return bytes;
+}
+
+class Member {
+ public:
+  Member(const Identity& identity, const JoinOptions& options)
+      : identity_(identity), options_(options) {}
+
+  std::unique_ptr<Channel> run();
+
+ private:
+  std::unique_ptr<Channel> attempt(const Address& root);
+  std::unique_ptr<Channel> introduce(Fd fd);
+  Error give_up() const;
+
+  const Identity& identity_;
+  const JoinOptions& options_;
+  const Deadline start_ = Clock::now();
+  TryAgain last_;
+};
+
+std::unique_ptr<Channel> Member::run() {
+  const std::vector<Address> addresses = resolve(identity_.host, identity_.port);
+  for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    for (const Address& root : addresses)
+      if (auto channel = attempt(root)) return channel;
+    const bool gone = identity_.id && last_.refused;  // it listened before the id was known
+    if (gone || Clock::now() + pause >= options_.deadline) throw give_up();
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+std::unique_ptr<Channel> Member::attempt(const Address& root) {
+  try {
+    return introduce(connect_to(root, options_));
+  } catch (const TryAgain& again) {
+    last_ = again;
+    return nullptr;
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("rank {} cannot join rank 0 at {}: {}", identity_.rank,
+                                      root.text(), e.what()));
+  }
+}
+
+std::unique_ptr<Channel> Member::introduce(Fd fd) {
+  const std::string challenge = read_bytes(fd, kChallengeBytes, options_.deadline);
+  const Peer me = self(identity_);
+  const std::string hello =
+      encode_hello(identity_.secret, challenge,
+                   {options_.version, static_cast<std::uint32_t>(identity_.size),
+                    static_cast<std::uint32_t>(identity_.rank), me.pid, me.host});
+  if (::send(fd.get(), hello.data(), hello.size(), MSG_NOSIGNAL) != ssize_t(hello.size()))
+    throw TryAgain{"rank 0 closed the connection"};
+  const std::string answer = read_bytes(fd, kVerdictBytes, options_.deadline);
+  const Verdict verdict = decode_verdict(identity_.secret, challenge, hello, answer);
+  if (verdict.status != ECH_OK) throw Error(verdict.status, verdict.text);
+  const SessionKeys keys = session_keys(identity_.secret, challenge, hello);
+  return std::make_unique<Channel>(std::move(fd), Peer{0, identity_.host, 0},
+                                   Channel::Keys{keys.to_root, keys.from_root});
+}
+
+Error Member::give_up() const {
+  const std::string where = fmt::format("{} port {}", identity_.host, identity_.port);
+  if (identity_.id && last_.refused)
+    return {ECH_ERR_PEER,
+            fmt::format("rank {} cannot join: rank 0 no longer listens at {}; it failed, or all "
+                        "{} ranks came already (is a rank used twice, or the id?)",
+                        identity_.rank, where, identity_.size)};
+  return {ECH_ERR_TIMEOUT, fmt::format("rank {} did not reach rank 0 at {} in {}: {}",
+                                       identity_.rank, where, seconds_since(start_), last_.why)};
+}
+
+}  // namespace
+
+Channels reach_root(const Identity& identity, const JoinOptions& options) {
+  Channels channels;
+  channels.push_back(Member(identity, options).run());
+  return channels;
+}
+
+}  // namespace echelon
