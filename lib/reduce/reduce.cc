@@ -37,6 +37,7 @@ void reduce_streaming(ReduceKernel kernel, ReduceTask task, std::size_t element)
 void reduce(ech_dtype dtype, ech_op op, std::span<const std::byte* const> sources, std::byte* out,
             std::size_t count) {
   assert(!sources.empty());
+  if (count == 0) return;
   const std::size_t bytes = count * size_of(dtype);
   if (sources.size() == 1) return copy(out, sources[0], bytes);
   const ReduceKernel kernel =
@@ -55,6 +56,7 @@ void reduce(ech_dtype dtype, ech_op op, const std::byte* a, const std::byte* b, 
 
 void divide(ech_dtype dtype, std::byte* data, std::size_t count, int divisor) {
   assert(divisor > 0);
+  if (count == 0) return;
   (is_integer(dtype) ? plain_divide(dtype) : float_divide(dtype))(data, count, divisor);
 }
 

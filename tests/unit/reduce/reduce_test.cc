@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -28,6 +29,8 @@ Bytes random_bytes(std::size_t n, std::uint64_t seed) {
   for (std::byte& b : bytes) b = static_cast<std::byte>(random());
   return bytes;
 }
+
+bool same(const std::byte* a, const Bytes& b) { return std::equal(b.begin(), b.end(), a); }
 
 // Sources at odd addresses, each with bytes before and behind that must survive.
 struct Sources {
@@ -64,7 +67,7 @@ class Reduce : public testing::TestWithParam<std::tuple<ech_dtype, ech_op>> {
     const Bytes want = expected(dtype(), op(), sources);
     Bytes out(shift + want.size() + 1, std::byte{0x5a});
     reduce(dtype(), op(), sources.pointers(), out.data() + shift, count);
-    ASSERT_EQ(std::memcmp(out.data() + shift, want.data(), want.size()), 0);
+    ASSERT_TRUE(same(out.data() + shift, want));
     ASSERT_EQ(out.back(), std::byte{0x5a});
     ASSERT_TRUE(shift == 0 || out[shift - 1] == std::byte{0x5a});
   }
@@ -76,7 +79,7 @@ class Reduce : public testing::TestWithParam<std::tuple<ech_dtype, ech_op>> {
     const Bytes want = expected(dtype(), op(), sources);
     const Bytes before = sources.memory[position];
     reduce(dtype(), op(), sources.pointers(), sources.data[position], count);
-    ASSERT_EQ(std::memcmp(sources.data[position], want.data(), want.size()), 0);
+    ASSERT_TRUE(same(sources.data[position], want));
     ASSERT_EQ(sources.memory[position].back(), before.back());
   }
 };
@@ -142,7 +145,7 @@ TEST(ReduceLarge, ResultsThatBypassTheCacheAreTheSame) {
   Bytes out(3 + sources.bytes + 1, std::byte{0x5a}), want(sources.bytes);
   reduce(ECH_BFLOAT16, ECH_SUM, sources.pointers(), out.data() + 3, count);
   plain_reduce(ECH_BFLOAT16, ECH_SUM)({sources.pointers(), 0, want.data(), count});
-  EXPECT_EQ(std::memcmp(out.data() + 3, want.data(), want.size()), 0);
+  EXPECT_TRUE(same(out.data() + 3, want));
   EXPECT_EQ(out[2], std::byte{0x5a});
   EXPECT_EQ(out.back(), std::byte{0x5a});
 }
@@ -167,7 +170,7 @@ TEST(Copy, AnySizeAndAlignment) {
       const Bytes in = random_bytes(bytes + 7, bytes);
       Bytes out(shift + bytes + 1, std::byte{0x5a});
       echelon::copy(out.data() + shift, in.data() + 7, bytes);
-      ASSERT_EQ(std::memcmp(out.data() + shift, in.data() + 7, bytes), 0) << bytes;
+      ASSERT_TRUE(std::equal(in.begin() + 7, in.end(), out.begin() + shift)) << bytes;
       ASSERT_EQ(out.back(), std::byte{0x5a});
       ASSERT_TRUE(shift == 0 || out[shift - 1] == std::byte{0x5a});
     }
