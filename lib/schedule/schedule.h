@@ -46,9 +46,7 @@ struct Slice {
 
  private:
   // floor(length * i / n) without overflow.
-  static Unit at(Unit length, Unit i, Unit n) {
-    return length / n * i + length % n * i / n;
-  }
+  static Unit at(Unit length, Unit i, Unit n) { return length / n * i + length % n * i / n; }
 };
 
 // Ranks in ring order; indices wrap around in both directions.
