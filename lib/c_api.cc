@@ -8,6 +8,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/bootstrap/bootstrap.h"
+#include "lib/bootstrap/unique_id.h"
 #include "lib/c_handles.h"
 #include "lib/create.h"
 #include "lib/guard.h"
@@ -138,7 +139,8 @@ ech_status ech_get_unique_id(ech_unique_id* id, const char* interface_name) {
     require(id != nullptr, "id is NULL");
     const Options options =
         read_options([](const char* variable) { return std::getenv(variable); });
-    *id = make_unique_id(interface_name != nullptr ? interface_name : options.interface_name);
+    *id = encode(
+        listen_for_ranks(interface_name != nullptr ? interface_name : options.interface_name));
   });
 }
 

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/base/bytes.h"
 #include "lib/base/dtype.h"
+#include "lib/bootstrap/rendezvous.h"
 #include "lib/create.h"
 #include "lib/fabric/formats.h"
 
@@ -44,6 +46,7 @@ Communicator::Communicator(CommunicatorParts parts)
       control_(std::move(parts.control)),
       rank_(control_->rank()),
       fabric_(std::move(parts.fabric)),
+      places_(std::move(parts.places)),
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
       plans_(make_shape(layout_, parts.native), rank_, wanted_recipe(options_)),
@@ -120,8 +123,34 @@ void Communicator::abort() noexcept {
   control_->abort();
 }
 
+std::unique_ptr<Communicator> Communicator::split(int color, int key) {
+  const std::string mine = ByteWriter().u32(color).u32(key).take();
+  std::vector<std::pair<int, int>> members;  // (key, rank) of my color
+  const std::vector<std::string> all = control_->allgather(mine, deadline());
+  for (int r = 0; r < size(); ++r) {
+    ByteReader reader(all[r], "a rank's color");
+    const int their_color = static_cast<int>(reader.u32());
+    if (their_color == color) members.emplace_back(static_cast<int>(reader.u32()), r);
+  }
+  std::ranges::sort(members);
+  const bool first = color >= 0 && members.front().second == rank_;
+  ech_unique_id id{};
+  if (first) id = encode(listen_for_ranks(options_.interface_name));
+  const std::string_view shown(id.bytes, first ? sizeof id.bytes : 0);
+  const std::vector<std::string> ids = control_->allgather(shown, deadline());
+  if (color < 0) return nullptr;
+  ids[members.front().second].copy(id.bytes, sizeof id.bytes);
+  const auto me = std::ranges::find(members, rank_, &std::pair<int, int>::second);
+  const Identity identity = Identity::with(decode(id), static_cast<int>(me - members.begin()),
+                                           static_cast<int>(members.size()));
+  return create_communicator(join(identity, {deadline(), options_.interface_name, log_, {}}),
+                             options_, log_);
+}
+
 std::string Communicator::fabric_text(ech_format format) const {
-  return write_fabric(fabric_, layout_, format);
+  if (format == ECH_JSON) return to_json(fabric_);
+  if (format == ECH_TOML) return to_toml(fabric_);
+  return to_text(fabric_, places_);
 }
 
 Choice Communicator::explain(ech_collective collective, std::size_t bytes, int root) {

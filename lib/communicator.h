@@ -15,6 +15,7 @@
 #include "lib/engine/engine.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/layout.h"
+#include "lib/fabric/place.h"
 #include "lib/options.h"
 #include "lib/plans.h"
 
@@ -38,6 +39,7 @@ struct CommunicatorParts {
   Log log;
   std::unique_ptr<Control> control;
   Fabric fabric;
+  std::vector<RankPlace> places;
   Layout layout;
   std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
   bool native = false;
@@ -89,8 +91,9 @@ class Communicator final : private Watch {
   const Log log_;
   const std::unique_ptr<Control> control_;
   const int rank_;
-  Fabric fabric_;
-  Layout layout_;
+  const Fabric fabric_;
+  const std::vector<RankPlace> places_;
+  const Layout layout_;
   const std::vector<std::string> rank_names_;
   int local_rank_ = 0, local_size_ = 1;
   Plans plans_;

@@ -14,7 +14,7 @@
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
 #include "lib/probe.h"
-#include "transports/shm/shm.h"
+#include "transports/shm/shm_group.h"
 #include "transports/ucx/ucx.h"
 
 namespace echelon {
@@ -128,7 +128,7 @@ class Creation {
       RankPlace place;
       place.host = merged.host_of_rank[r];
       place.cpus = CpuSet::parse(ranks_[r].cpus).value_or(CpuSet());
-      places_.push_back(place);
+      parts_.places.push_back(place);
     }
   }
 
@@ -145,11 +145,11 @@ class Creation {
     if (text.empty()) return;
     if (text == "-")
       throw invalid(fmt::format("rank 0 cannot read the fabric file \"{}\"", options_.fabric_file));
-    apply_toml(parts_.fabric, text.substr(1), options_.fabric_file);
+    apply(parse_fabric_file(std::string_view(text).substr(1), options_.fabric_file), parts_.fabric);
   }
 
   void lay_out() {
-    parts_.layout = make_layout(parts_.fabric, places_);
+    parts_.layout = make_layout(parts_.fabric, parts_.places);
     if (const std::string wrong = validate(parts_.layout); !wrong.empty())
       throw Error(ECH_ERR_INTERNAL, "layout: " + wrong);
     for (const std::string& warning : parts_.layout.warnings) log_(ECH_LOG_INFO, warning);
@@ -166,7 +166,7 @@ class Creation {
     const int host = parts_.layout.host_of_rank[self];
     const std::vector<int> local = parts_.layout.ranks_of_host(host);
     std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
-    std::unique_ptr<GroupMedium> shared = local.size() > 1 ? open_shared() : nullptr;
+    std::unique_ptr<GroupMedium> shared = local.size() > 1 ? make_shm_group() : nullptr;
     const std::string mine = ByteWriter()
                                  .text(network ? network->address() : "")
                                  .text(shared ? shared->address() : "")
@@ -195,10 +195,10 @@ class Creation {
 
   std::unique_ptr<Medium> open_network() const {
     const int self = control_->rank();
-    const Host& host = parts_.fabric.hosts[places_[self].host];
+    const Host& host = parts_.fabric.hosts[parts_.places[self].host];
     UcxConfig config;
     config.tls = options_.ucx_tls;
-    const std::vector<int> nics = nics_of_rank(parts_.fabric, places_, self);
+    const std::vector<int> nics = nics_of_rank(parts_.fabric, parts_.places, self);
     std::string names = options_.nics.empty() ? ucx_devices(host, nics) : options_.nics;
     for (std::size_t at = 0; at < names.size();) {
       const std::size_t comma = std::min(names.find(',', at), names.size());
@@ -212,20 +212,12 @@ class Creation {
     return open_ucx(config);
   }
 
-  std::unique_ptr<GroupMedium> open_shared() const {
-    ShmConfig config;
-    config.host_id = ranks_[control_->rank()].host_id;
-    config.single_copy = options_.single_copy;
-    return open_shm(config);
-  }
-
   std::unique_ptr<Control> control_;
   const Options& options_;
   const Log& log_;
   const Deadline deadline_;
   Host host_;
   std::vector<Introduction> ranks_;
-  std::vector<RankPlace> places_;
   CommunicatorParts parts_;
 };
 
