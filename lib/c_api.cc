@@ -150,9 +150,10 @@ ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* given) {
     const ech_comm_options o = read_struct(given, "options");
     const Options options = merged_options(o);
     const Log log{o.log, o.log_context, options.log_level};
-    auto control = bootstrap(bootstrap_options(o, options, log));
+    Bootstrapped found = bootstrap(bootstrap_options(o, options, log));
+    log(ECH_LOG_INFO, "found the other ranks by " + found.source);
     auto made = std::make_unique<ech_comm>();
-    made->communicator = create_communicator(std::move(control), options, log);
+    made->communicator = create_communicator(std::move(found.control), options, log);
     *comm = made.release();
   });
 }

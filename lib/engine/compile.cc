@@ -9,8 +9,8 @@
 namespace echelon {
 namespace {
 
-bool overlaps_any(const std::vector<Message>& messages, Slice slice) {
-  return std::ranges::any_of(messages, [&](const Message& m) { return m.slice.overlaps(slice); });
+bool overlaps_any(const std::vector<Hop>& messages, Slice slice) {
+  return std::ranges::any_of(messages, [&](const Hop& m) { return m.slice.overlaps(slice); });
 }
 
 class Compiler {
@@ -35,7 +35,7 @@ class Compiler {
 
  private:
   struct Items {
-    std::vector<Message> sends, receives, incoming;
+    std::vector<Hop> sends, receives, incoming;
     std::vector<const GroupCall*> calls;
   };
 
@@ -95,13 +95,13 @@ class Compiler {
 
   void add_step(Items& items) {
     Step step;
-    for (Message& m : items.sends) m.place = locate(m.slice, step);
+    for (Hop& m : items.sends) m.place = locate(m.slice, step);
     add_merges(items, step);
     for (const GroupCall* call : items.calls) add_call(*call, step);
     step.sends = std::move(items.sends);
     step.receives = std::move(items.receives);
     for (Merge& m : step.merges) m.after_sends = overlaps_any(step.sends, m.slice);
-    for (const Message& m : step.receives) write(m.slice);
+    for (const Hop& m : step.receives) write(m.slice);
     for (const Merge& m : step.merges) write(m.slice);
     for (const Call& call : step.calls) write_call(call);
     program_.steps.push_back(std::move(step));
@@ -109,8 +109,8 @@ class Compiler {
 
   void add_merges(Items& items, Step& step) {
     std::ranges::stable_sort(items.incoming, {},
-                             [](const Message& m) { return std::pair(m.slice.begin, m.peer); });
-    for (const Message& m : items.incoming) {
+                             [](const Hop& m) { return std::pair(m.slice.begin, m.peer); });
+    for (const Hop& m : items.incoming) {
       const auto index = static_cast<std::uint32_t>(step.incoming.size());
       const bool again = !step.merges.empty() && step.merges.back().slice == m.slice;
       if (!again) {

@@ -17,7 +17,7 @@ enum class Place : std::uint8_t { kInput, kWork };
 
 // One message. `ordinal` counts the messages of the program's schedule between the two ranks in
 // one direction, so that both ends name it alike.
-struct Message {
+struct Hop {
   int peer;
   Slice slice;
   std::uint32_t ordinal;
@@ -44,9 +44,9 @@ struct Call {
 // In order: copies from input to work; then everything else at once.
 struct Step {
   std::vector<Slice> local_copies;
-  std::vector<Message> sends;
-  std::vector<Message> receives;  // straight into work
-  std::vector<Message> incoming;  // into scratch memory, for `merges`
+  std::vector<Hop> sends;
+  std::vector<Hop> receives;  // straight into work
+  std::vector<Hop> incoming;  // into scratch memory, for `merges`
   std::vector<Merge> merges;
   std::vector<Call> calls;
   Unit scratch_units = 0;  // of all `incoming`

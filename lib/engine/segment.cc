@@ -93,23 +93,23 @@ void Segment::post(const Step& step) {
   merged_.assign(step.merges.size(), 0);
   incoming_at_.clear();
   std::size_t scratch = 0;
-  for (const Message& m : step.incoming) scratch += aligned(view.bytes(m.slice));
+  for (const Hop& m : step.incoming) scratch += aligned(view.bytes(m.slice));
   reserve(incoming_memory_, incoming_capacity_, scratch);
   std::byte* at = incoming_memory_.get();
   for (std::size_t i = 0; i < step.incoming.size(); ++i) {
-    const Message& m = step.incoming[i];
+    const Hop& m = step.incoming[i];
     const std::size_t bytes = view.bytes(m.slice);
     media_.transport->receive(m.peer, tag(m), {at, bytes}, incoming_[i]);
     incoming_at_.push_back(at);
     at += aligned(bytes);
   }
   for (std::size_t i = 0; i < step.receives.size(); ++i) {
-    const Message& m = step.receives[i];
+    const Hop& m = step.receives[i];
     media_.transport->receive(m.peer, tag(m), {view.at_work(m.slice), view.bytes(m.slice)},
                               receives_[i]);
   }
   for (std::size_t i = 0; i < step.sends.size(); ++i) {
-    const Message& m = step.sends[i];
+    const Hop& m = step.sends[i];
     media_.transport->send(m.peer, tag(m), {view.at(m.place, m.slice), view.bytes(m.slice)},
                            sends_[i]);
   }
