@@ -63,16 +63,10 @@ class PmixClient final : public Pmix {
   }
   ~PmixClient() override { PMIx_Finalize(nullptr, 0); }
 
+  // Asked once per process: PMIx 4.2 forgets the local rank with the first PMIx_Finalize.
   Identity identity() const override {
-    const Deadline soon = Deadline::clock::now() + std::chrono::seconds(10);
-    Identity identity;
-    identity.rank = static_cast<int>(self_.rank);
-    identity.size = to_int(get(all_, PMIX_JOB_SIZE, soon), "the size");
-    if (const Value value = get(self_, PMIX_LOCAL_RANK, soon))
-      identity.local_rank = to_int(value, "the local rank");
-    if (const Value value = get(all_, PMIX_LOCAL_SIZE, soon))
-      identity.local_size = to_int(value, "the local size");
-    return identity;
+    static const Identity asked = ask();
+    return asked;
   }
 
   std::string from_root(const std::string& mine, Deadline deadline) override {
@@ -88,6 +82,18 @@ class PmixClient final : public Pmix {
   }
 
  private:
+  Identity ask() const {
+    const Deadline soon = Deadline::clock::now() + std::chrono::seconds(10);
+    Identity identity;
+    identity.rank = static_cast<int>(self_.rank);
+    identity.size = to_int(get(all_, PMIX_JOB_SIZE, soon), "the size");
+    if (const Value value = get(self_, PMIX_LOCAL_RANK, soon))
+      identity.local_rank = to_int(value, "the local rank");
+    if (const Value value = get(all_, PMIX_LOCAL_SIZE, soon))
+      identity.local_size = to_int(value, "the local size");
+    return identity;
+  }
+
   void put(const std::string& key, const std::string& bytes) const {
     std::string copy = bytes;
     pmix_value_t value{};
