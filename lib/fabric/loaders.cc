@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the loaders share.
+#include "lib/fabric/loaders.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "lib/base/error.h"
+
+namespace echelon {
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t kLongest = 256;
+  std::string out(text.substr(0, kLongest));
+  for (char& c : out)
+    if (c < 0x20 || c > 0x7e) c = '?';
+  return out;
+}
+
+std::string normal_pci_address(std::string_view text) {
+  // From the right: function, device, bus and, if present, domain.
+  constexpr std::array<std::string_view, 3> kSeparators = {".", ":", ":"};
+  constexpr std::array<unsigned, 4> kLimits = {8, 32, 256, 1u << 31};
+  std::array<unsigned, 4> parts{};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::size_t cut = i < 3 ? text.rfind(kSeparators[i]) : std::string_view::npos;
+    const std::string_view part = cut == std::string_view::npos ? text : text.substr(cut + 1);
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), parts[i], 16);
+    if (error != std::errc() || end != part.data() + part.size() || parts[i] >= kLimits[i])
+      return "";
+    if (cut == std::string_view::npos) {
+      if (i < 2) return "";
+      break;
+    }
+    text = text.substr(0, cut);
+  }
+  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", parts[3], parts[2], parts[1], parts[0]);
+}
+
+double pcie_bytes_per_second(double gigatransfers, int lanes) {
+  if (!(gigatransfers >= 1 && gigatransfers <= 1024) || lanes < 1 || lanes > 64) return 0;
+  // 8b/10b up to 5 GT/s, 128b/130b after.
+  const double efficiency = gigatransfers < 8 ? 0.8 : 128.0 / 130.0;
+  return gigatransfers * 1e9 / 8 * efficiency * lanes;
+}
+
+Host load_topology_xml(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf())) throw system_error(path);
+  const std::string xml = text.str();
+  const bool is_hwloc = xml.find("<topology") != std::string::npos;
+  return is_hwloc ? parse_hwloc_xml(xml, path) : parse_nccl_xml(xml, path);
+}
+
+}  // namespace echelon
