@@ -18,6 +18,8 @@ enum class Variant {
 struct Thresholds {
   std::size_t one_shot = 8192;           // largest one-shot allreduce of many members
   std::size_t one_shot_pair = SIZE_MAX;  // and of two: there it never moves more bytes
+  std::size_t block = SIZE_MAX;          // of a slot that is used in a round; at most all of it
+  std::size_t stream = 8 << 20;  // from here on results of calls out of place bypass the cache
 };
 
 Variant choose(GroupKind kind, std::size_t bytes, int members, const Thresholds& thresholds);

@@ -2,11 +2,11 @@
 #include "transports/shm/lane.h"
 
 #include <cassert>
-#include <cstring>
 
 #include "lib/base/dtype.h"
 #include "lib/reduce/reduce.h"
 #include "transports/shm/bell.h"
+#include "transports/shm/copy.h"
 
 namespace echelon::shm {
 
@@ -39,12 +39,14 @@ void Lane::plan() {
   total_ = 0;
   for (const GroupPart& part : work_.parts) total_ += part.bytes;
   variant_ = choose(work_.kind, total_, team_.size(), team_.thresholds);
+  streaming_ = total_ >= team_.thresholds.stream && work_.input != work_.output;
   in_line_ = variant_ == Variant::kOneShot && total_ <= kInlineBytes;
   std::size_t largest = total_;
+  const std::size_t slot = std::min(team_.shape.slot_bytes, team_.thresholds.block);
   if (variant_ == Variant::kOneShot) {
-    block_ = team_.shape.slot_bytes;
+    block_ = slot;
   } else if (work_.kind == GroupKind::kAllreduce) {
-    block_ = team_.shape.slot_bytes / n / kLine * kLine;
+    block_ = slot / n / kLine * kLine;
     const std::size_t units = (total_ + kLine - 1) / kLine;
     for (std::size_t o = 0; o < n; ++o)
       shares_[o] = {kAnyOwner, std::min(total_, units * o / n * kLine),
@@ -52,7 +54,7 @@ void Lane::plan() {
     largest = (units + n - 1) / n * kLine;
   } else {
     const bool reduces = work_.kind == GroupKind::kReduceScatter;
-    block_ = reduces ? team_.shape.slot_bytes / n / kLine * kLine : team_.shape.slot_bytes;
+    block_ = reduces ? slot / n / kLine * kLine : slot;
     for (std::size_t o = 0; o < n; ++o) shares_[o] = {static_cast<int>(o), 0, 0};
     for (const GroupPart& part : work_.parts) shares_[part.owner].end += part.bytes;
     largest = 0;
@@ -149,7 +151,7 @@ void Lane::stage() {
   std::byte* slot = staging(staged_);
   const auto put = [&](const Region& from, std::size_t at) {
     pieces(work_.parts, from, [&](const Piece& piece) {
-      std::memcpy(slot + at + piece.position, work_.input + piece.input_offset, piece.bytes);
+      copy_block(slot + at + piece.position, work_.input + piece.input_offset, piece.bytes);
     });
     moved_ += from.bytes();
   };
@@ -193,9 +195,9 @@ void Lane::reduce_region(const Region& region, int slot_index) {
       sources_[m] = m == team_.self ? work_.input + piece.input_offset
                                     : staged(m, reduced_) + at + piece.position;
     std::byte* user = work_.output + piece.output_offset;
-    std::byte* out = shown ? result + piece.position : user;
+    std::byte* out = shown || streaming_ ? result + piece.position : user;
     echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / element);
-    if (shown) std::memcpy(user, out, piece.bytes);
+    deliver(user, out, piece.bytes, streaming_);
   });
   const std::size_t taken = region.bytes() * (sources_.size() - 1);
   moved_ += taken;
@@ -222,8 +224,7 @@ void Lane::gather_from(int owner) {
                                   : team_.segments[owner].input_slot(index_, parity);
   pieces(work_.parts, from, [&](const Piece& piece) {
     const std::byte* in = own ? work_.input + piece.input_offset : slot + piece.position;
-    std::byte* out = work_.output + piece.output_offset;
-    if (in != out) std::memcpy(out, in, piece.bytes);
+    deliver(work_.output + piece.output_offset, in, piece.bytes, streaming_);
   });
   moved_ += from.bytes();
   if (!own) team_.bytes_taken += from.bytes();

@@ -100,6 +100,7 @@ class Lane {
   Variant variant_ = Variant::kOneShot;
   bool busy_ = false;
   bool in_line_ = false;      // the payload travels in the ready line
+  bool streaming_ = false;    // results bypass the cache
   std::size_t total_ = 0;     // bytes of the call
   std::size_t block_ = 0;     // bytes of one owner in one round
   std::uint64_t begin_ = 0;   // first round of the call

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Allreduce of f32 through the shared-memory engine, each variant forced, beside the bytes that
+// the variant has to move. Usage: shm_bench [ranks [largest-bytes]]
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "transports/shm/shm_group.h"
+
+namespace echelon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMaxRanks = 64;
+constexpr std::size_t kSizes[] = {8,         1 << 10, 8 << 10,  64 << 10,
+                                  256 << 10, 1 << 20, 16 << 20, 64 << 20};
+
+// Where the ranks of a run find each other. Shared and zero from the start.
+struct Page {
+  std::atomic<int> arrived;
+  std::size_t lengths[kMaxRanks];
+  char addresses[kMaxRanks][256];
+};
+
+struct Setting {
+  const char* name;
+  shm::Thresholds thresholds;
+  // Bytes that one rank reads and writes for n ranks and 1 byte of data.
+  double (*traffic)(double n);
+};
+
+void meet(Page& page, int target) {
+  ++page.arrived;
+  while (page.arrived < target) sched_yield();
+}
+
+std::unique_ptr<GroupEngine> join(Page& page, int self, int size, const ShmOptions& options) {
+  std::unique_ptr<GroupMedium> medium = make_shm_group(options);
+  const std::string own = medium->address();
+  page.lengths[self] = own.size();
+  std::memcpy(page.addresses[self], own.data(), own.size());
+  meet(page, size);
+  std::vector<std::string> all;
+  for (int m = 0; m < size; ++m) all.emplace_back(page.addresses[m], page.lengths[m]);
+  std::unique_ptr<GroupEngine> engine = medium->connect(self, all);
+  meet(page, 2 * size);
+  return engine;
+}
+
+void await(GroupEngine& engine, bool crowded) {
+  int idle = 0;
+  const int spins = crowded ? 2 : 20000;
+  while (!engine.done(0)) {
+    if (engine.progress()) {
+      idle = 0;
+    } else if (++idle >= spins) {
+      sched_yield();
+      if (idle < spins + 3 || !engine.arm()) continue;
+      engine.sleep(std::chrono::seconds(1));
+      engine.disarm();
+      idle = 0;
+    }
+  }
+}
+
+struct Times {
+  double median = 0, low = 0;  // us; low: the tenth percentile
+};
+
+Times measure(GroupEngine& engine, std::size_t bytes, bool crowded) {
+  std::vector<float> in(bytes / sizeof(float), 1.0f), out(in.size());
+  const GroupPart part{0, 0, bytes, 0};
+  const GroupWork work{GroupKind::kAllreduce,
+                       ECH_FLOAT32,
+                       ECH_SUM,
+                       reinterpret_cast<const std::byte*>(in.data()),
+                       reinterpret_cast<std::byte*>(out.data()),
+                       {&part, 1}};
+  const int batch = bytes <= 8192 && !crowded ? 100 : 1;
+  const int batches = static_cast<int>(std::clamp<std::size_t>((96 << 20) / bytes, 8, 400));
+  std::vector<double> times;
+  for (int b = -2; b < batches; ++b) {
+    engine.start(0, {});
+    await(engine, crowded);
+    const auto begin = Clock::now();
+    for (int i = 0; i < batch; ++i) {
+      engine.start(0, work);
+      await(engine, crowded);
+    }
+    const std::chrono::duration<double, std::micro> time = Clock::now() - begin;
+    if (b >= 0) times.push_back(time.count() / batch);
+  }
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], times[times.size() / 10]};
+}
+
+void rank(Page& page, int self, int size, const Setting& setting, std::size_t largest) {
+  const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(self % cores, &set);
+  sched_setaffinity(0, sizeof set, &set);
+  ShmOptions options;
+  options.thresholds = setting.thresholds;
+  const auto engine = join(page, self, size, options);
+  for (std::size_t bytes : kSizes) {
+    if (bytes > largest) break;
+    const Times t = measure(*engine, bytes, size > cores);
+    if (self != 0) continue;
+    const double moved = setting.traffic(size) * double(bytes);
+    fmt::print("{:>5} {:<10} {:>10} {:>12.2f} {:>12.2f} {:>14.0f} {:>8.1f}\n", size, setting.name,
+               bytes, t.median, t.low, moved, moved / t.low / 1e3);
+    fflush(stdout);
+  }
+}
+
+void run(int size, const Setting& setting, std::size_t largest) {
+  auto* page = static_cast<Page*>(
+      mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  if (page == MAP_FAILED) throw system_error("map page");
+  for (int self = 0; self < size; ++self) {
+    if (fork() != 0) continue;
+    try {
+      rank(*page, self, size, setting, largest);
+    } catch (const std::exception& e) {
+      fmt::print(stderr, "rank {}: {}\n", self, e.what());
+    }
+    fflush(stdout);
+    _exit(0);
+  }
+  while (::wait(nullptr) > 0) continue;
+  munmap(page, sizeof(Page));
+}
+
+shm::Thresholds thresholds(std::size_t one_shot) {
+  shm::Thresholds t;
+  t.one_shot = t.one_shot_pair = one_shot;
+  if (getenv("STREAM")) t.stream = std::stoull(getenv("STREAM"));
+  if (getenv("BLK")) t.block = std::stoull(getenv("BLK"));
+  return t;
+}
+
+}  // namespace
+}  // namespace echelon
+
+int main(int argc, char** argv) {
+  using namespace echelon;
+  const Setting settings[] = {
+      // copy in; read all, write the result
+      {"one-shot", thresholds(SIZE_MAX), [](double n) { return 2 + n + 1; }},
+      // copy in (n-1)/n; reduce 1/n of n inputs; show and keep it; copy out (n-1)/n
+      {"staged", thresholds(0),
+       [](double n) { return 2 * (n - 1) / n + (n + 3) / n + 2 * (n - 1) / n; }},
+  };
+  const std::size_t largest = argc > 2 ? std::stoull(argv[2]) : SIZE_MAX;
+  fmt::print("{:>5} {:<10} {:>10} {:>12} {:>12} {:>14} {:>8}\n", "ranks", "variant", "bytes",
+             "median us", "p10 us", "bytes moved", "GB/s p10");
+  fflush(stdout);
+  for (int size : {2, 4, 8}) {
+    if (argc > 1 && std::stoi(argv[1]) != size) continue;
+    for (const Setting& setting : settings) run(size, setting, largest);
+  }
+  return 0;
+}
