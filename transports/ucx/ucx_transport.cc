@@ -5,6 +5,8 @@
 #include <cassert>
 #include <utility>
 
+#include "transports/ucx/ucx_quiet.h"
+
 namespace echelon {
 namespace {
 
@@ -44,6 +46,7 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<Link
 }
 
 UcxTransport::~UcxTransport() {
+  const UcxQuiet quiet;
   if (any_pending(nullptr)) stop();
   for (Peer& peer : peers_) close(peer, 0);
   finish_closing();
@@ -155,6 +158,7 @@ bool UcxTransport::reach(Peer& peer) {
   if (peer.endpoint != nullptr) [[likely]]
     return true;
   if (peer.failed != ECH_OK) return false;
+  const UcxQuiet quiet;
   peer.local = link(peer.rank).kind == LinkKind::kShm;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -227,6 +231,7 @@ void UcxTransport::end_pending(const Peer* peer) {
 }
 
 void UcxTransport::fail_broken_peers() {
+  const UcxQuiet quiet;
   any_broken_ = false;
   for (Peer& peer : peers_) {
     if (!std::exchange(peer.broken, false)) continue;
@@ -237,6 +242,7 @@ void UcxTransport::fail_broken_peers() {
 }
 
 void UcxTransport::stop() {
+  const UcxQuiet quiet;
   stopped_ = true;
   for (Peer& peer : peers_) {
     peer.failed = ECH_ERR_ABORTED;

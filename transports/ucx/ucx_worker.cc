@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "transports/ucx/ucx_quiet.h"
+
 namespace echelon {
 namespace {
 
@@ -22,6 +24,17 @@ ech_status code_of(ucs_status_t status) {
     default:
       return ECH_ERR_SYSTEM;
   }
+}
+
+// Throws what a UCX call that failed deserves, with what UCX said about it.
+void require(ucs_status_t status, const std::string& what, const UcxQuiet& quiet) {
+  if (status == UCS_OK) return;
+  const std::string reason = quiet.text().empty() ? "" : ": " + quiet.text();
+  throw Error(code_of(status), fmt::format("{}: {}{}", what, ucs_status_string(status), reason));
+}
+
+bool is_set(const UcxConfig& config, std::string_view variable) {
+  return config.user_set && config.user_set(variable);
 }
 
 bool has_rdma() {
@@ -43,23 +56,24 @@ std::string transports(const UcxConfig& config) {
 // UCX's settings, of which ours change those that the user has not set.
 class Settings {
  public:
-  explicit Settings(const UcxConfig& config) : config_(config) {
-    require_ucx(ucp_config_read(nullptr, nullptr, &settings_), "ucx: reading the settings");
+  Settings(const UcxConfig& config, const UcxQuiet& quiet) : config_(config), quiet_(quiet) {
+    require(ucp_config_read(nullptr, nullptr, &settings_), "ucx: reading the settings", quiet_);
   }
   ~Settings() { ucp_config_release(settings_); }
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
   void set(const std::string& name, const std::string& value) {
-    if (config_.user_set && config_.user_set("UCX_" + name)) return;
-    require_ucx(ucp_config_modify(settings_, name.c_str(), value.c_str()),
-                fmt::format("ucx: setting {} to '{}'", name, value));
+    if (is_set(config_, "UCX_" + name)) return;
+    require(ucp_config_modify(settings_, name.c_str(), value.c_str()),
+            fmt::format("ucx: setting {} to '{}'", name, value), quiet_);
   }
 
   const ucp_config_t* get() const { return settings_; }
 
  private:
   const UcxConfig& config_;
+  const UcxQuiet& quiet_;
   ucp_config_t* settings_ = nullptr;
 };
 
@@ -71,54 +85,61 @@ void apply(const UcxConfig& config, Settings& settings) {
   settings.set("RNDV_THRESH", rendezvous_threshold(config));
   settings.set("MAX_EAGER_RAILS", std::to_string(config.rails));
   settings.set("MAX_RNDV_RAILS", std::to_string(config.rails));
+  // Silent peers are for the communicator's heartbeat; this one costs a system call per sleep.
+  settings.set("KEEPALIVE_INTERVAL", "inf");
   for (const auto& [name, value] : config.settings) settings.set(name, value);
 }
 
-ucp_context_h open_context(const UcxConfig& config) {
-  Settings settings(config);
+ucp_context_h open_context(const UcxConfig& config, const UcxQuiet& quiet) {
+  Settings settings(config, quiet);
   apply(config, settings);
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
   params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
   ucp_context_h context = nullptr;
-  require_ucx(ucp_init(&params, settings.get(), &context),
-              fmt::format("ucx: opening transports '{}' on devices '{}'", transports(config),
-                          fmt::join(config.devices, ",")));
+  const ucs_status_t status = ucp_init(&params, settings.get(), &context);
+  require(status,
+          fmt::format("ucx: opening transports '{}' on devices '{}'", transports(config),
+                      fmt::join(config.devices, ",")),
+          quiet);
   return context;
+}
+
+ucp_worker_h open_worker(ucp_context_h context, const UcxQuiet& quiet) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ucp_worker_h worker = nullptr;
+  require(ucp_worker_create(context, &params, &worker), "ucx: creating a worker", quiet);
+  return worker;
 }
 
 }  // namespace
 
-void require_ucx(ucs_status_t status, const std::string& what) {
-  if (status == UCS_OK) return;
-  throw Error(code_of(status), fmt::format("{}: {}", what, ucs_status_string(status)));
-}
-
-UcxWorker::UcxWorker(const UcxConfig& config) : context_(open_context(config)) {
-  try {
-    ucp_worker_params_t params{};
-    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
-    require_ucx(ucp_worker_create(context_, &params, &worker_), "ucx: creating a worker");
-    require_ucx(ucp_worker_get_efd(worker_, &fd_), "ucx: asking for the wake-up descriptor");
-  } catch (...) {
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
-    ucp_cleanup(context_);
-    throw;
+UcxWorker::UcxWorker(const UcxConfig& config) {
+  const UcxQuiet quiet;
+  if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {
+    release_signals();
   }
+  context_.reset(open_context(config, quiet));
+  worker_.reset(open_worker(context_.get(), quiet));
+  require(ucp_worker_get_efd(worker_.get(), &fd_), "ucx: asking for the descriptor", quiet);
 }
 
 UcxWorker::~UcxWorker() {
-  ucp_worker_destroy(worker_);
-  ucp_cleanup(context_);
+  const UcxQuiet quiet;
+  worker_.reset();
+  context_.reset();
 }
 
 std::string UcxWorker::address() const {
+  const UcxQuiet quiet;
   ucp_address_t* bytes = nullptr;
   std::size_t length = 0;
-  require_ucx(ucp_worker_get_address(worker_, &bytes, &length), "ucx: asking for the address");
+  require(ucp_worker_get_address(worker_.get(), &bytes, &length), "ucx: asking for the address",
+          quiet);
   std::string address(reinterpret_cast<const char*>(bytes), length);
-  ucp_worker_release_address(worker_, bytes);
+  ucp_worker_release_address(worker_.get(), bytes);
   return address;
 }
 

@@ -12,9 +12,6 @@
 
 namespace echelon {
 
-// Throws what a UCX call that failed deserves: "what: UCX's text".
-void require_ucx(ucs_status_t status, const std::string& what);
-
 class UcxWorker {
  public:
   explicit UcxWorker(const UcxConfig& config);
@@ -22,16 +19,21 @@ class UcxWorker {
   UcxWorker(const UcxWorker&) = delete;
   UcxWorker& operator=(const UcxWorker&) = delete;
 
-  ucp_worker_h get() const { return worker_; }
+  ucp_worker_h get() const { return worker_.get(); }
   int fd() const { return fd_; }
   std::string address() const;
 
   // Makes fd() readable, or the next arm fail. Any thread.
-  void wake() { ucp_worker_signal(worker_); }
+  void wake() { ucp_worker_signal(worker_.get()); }
 
  private:
-  ucp_context_h context_ = nullptr;
-  ucp_worker_h worker_ = nullptr;
+  struct Cleanup {
+    void operator()(ucp_context_h context) const { ucp_cleanup(context); }
+    void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
+  };
+
+  std::unique_ptr<ucp_context, Cleanup> context_;
+  std::unique_ptr<ucp_worker, Cleanup> worker_;
   int fd_ = -1;
 };
 

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only UCX has: settings, and what it says when they do not fit. Apart from the suite,
+// which forks and so wants a process that has not used UCX.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "transports/ucx/ucx.h"
+
+namespace echelon::test {
+namespace {
+
+std::string error_of(const UcxConfig& config) {
+  try {
+    open_ucx(config);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(UcxConfigTest, ADeviceThatIsNotThereIsNamed) {
+  UcxConfig config;
+  config.devices = {"nosuch7"};
+  config.tls = "tcp";
+  EXPECT_NE(error_of(config).find("nosuch7"), std::string::npos) << error_of(config);
+}
+
+TEST(UcxConfigTest, AValueThatUcxDoesNotTakeIsNamed) {
+  UcxConfig config;
+  config.settings = {{"RNDV_THRESH", "plenty"}};
+  EXPECT_NE(error_of(config).find("RNDV_THRESH to 'plenty'"), std::string::npos)
+      << error_of(config);
+}
+
+TEST(UcxConfigTest, WhatTheUserSetStays) {
+  UcxConfig config;
+  config.tls = "nonsense";
+  config.user_set = [](std::string_view variable) { return variable == "UCX_TLS"; };
+  EXPECT_EQ(error_of(config), "no error");  // the user's UCX_TLS, here UCX's default
+}
+
+TEST(UcxConfigTest, ConnectChecksItsArguments) {
+  UcxConfig config;
+  config.tls = "tcp";
+  const auto medium = open_ucx(config);
+  const std::vector<std::string> addresses(2, medium->address());
+  EXPECT_THROW(medium->connect(2, addresses), Error);
+  EXPECT_THROW(medium->connect(-1, addresses), Error);
+  EXPECT_NE(medium->connect(0, addresses), nullptr);
+  EXPECT_THROW(medium->connect(0, addresses), Error);
+}
+
+// The message is there before the death is noticed; what comes after it never arrives.
+TEST(UcxTransportTest, WhatALeavingPeerSentCanStillBeReceived) {
+  UcxConfig config;
+  config.tls = "tcp";
+  config.devices = {"lo"};
+  auto one = open_ucx(config);
+  auto two = open_ucx(config);
+  const std::vector<std::string> addresses = {one->address(), two->address()};
+  auto sender = one->connect(0, addresses);
+  auto receiver = two->connect(1, addresses);
+  std::byte value{42};
+  std::byte received{0};
+  Completion sent;
+  Completion unsent;
+  sender->send(1, 1, {&value, 1}, sent);
+  receiver->receive(0, 2, {&received, 1}, unsent);
+  while (!sent.done) sender->progress(), receiver->progress();
+  for (int i = 0; i < 1000; ++i) sender->progress(), receiver->progress();
+  std::thread leaving([&] { sender.reset(); });
+  while (!unsent.done) receiver->progress();
+  leaving.join();
+  EXPECT_EQ(unsent.status, ECH_ERR_PEER);
+  Completion late;
+  receiver->receive(0, 1, {&received, 1}, late);
+  ASSERT_TRUE(late.done);
+  EXPECT_EQ(late.status, ECH_OK);
+  EXPECT_EQ(received, value);
+}
+
+}  // namespace
+}  // namespace echelon::test
