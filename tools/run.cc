@@ -16,6 +16,7 @@
 #include "tools/run_emulate.h"
 #include "tools/run_options.h"
 #include "tools/run_output.h"
+#include "tools/run_shell.h"
 
 namespace echelon::tools {
 namespace {
@@ -69,6 +70,7 @@ void add_emulate_options(CLI::App& cmd, Options& o) {
   cmd.add_option("--emulate", o.emulate,
                  "virtual cluster: 4x2:1gbit, 3+1+2:1gbit, 2x2x2:1gbit/10gbit, 4x2:2x1gbit");
   cmd.add_flag("--no-fabric", o.no_fabric, "do not tell the ranks the cluster's racks and speeds");
+  cmd.add_option("--shell", o.shell, "run this command once, on host0, instead of ranks");
   cmd.add_option("--traffic", o.traffic_file, "bytes per NIC and uplink afterwards, FILE as JSON")
       ->expected(0, 1);
 }
@@ -79,11 +81,10 @@ void print_traffic(const Options& o, const cluster::Traffic& traffic) {
 }
 
 int run_emulated(const Options& o) {
-  const cluster::Spec spec = cluster::parse_spec(o.emulate);
-  const cluster::Cluster cluster(spec);
-  const run::RunPlan plan = run::make_plan(o, cluster);
+  const cluster::Cluster cluster(cluster::parse_spec(o.emulate));
   const cluster::Traffic before = cluster.traffic();
-  const int code = run::launch(plan);
+  const int code =
+      o.shell.empty() ? run::launch(run::make_plan(o, cluster)) : run::run_shell(cluster, o.shell);
   if (o.traffic) print_traffic(o, cluster.traffic() - before);
   return code;
 }
@@ -99,16 +100,19 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
   CLI::App* cmd =
       app.add_subcommand("run", "start a program as ranks, here, on hosts, or emulated");
   const auto options = std::make_shared<Options>();
-  const auto agent = std::make_shared<bool>(false);
+  const auto agent = std::make_shared<bool>(false), enter = std::make_shared<bool>(false);
   add_start_options(*cmd, *options);
   add_output_options(*cmd, *options);
   add_remote_options(*cmd, *options);
   add_emulate_options(*cmd, *options);
-  cmd->add_flag("--agent", *agent)->group("");  // started by the launcher only
+  // Started by the launcher and by the rsh agent only.
+  cmd->add_flag("--agent", *agent)->group("");
+  cmd->add_flag("--enter", *enter)->group("");
   cmd->prefix_command();
   cmd->footer(kExamples);
-  cmd->callback([cmd, options, agent, program] {
+  cmd->callback([=] {
     if (*agent) throw CLI::RuntimeError(run::agent_main());
+    if (*enter) throw CLI::RuntimeError(run::enter_main(program));
     options->program = cmd->remaining();
     options->program.insert(options->program.end(), program.begin(), program.end());
     options->traffic = cmd->count("--traffic") > 0;

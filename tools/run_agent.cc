@@ -171,10 +171,10 @@ void Agent::start_rank(const Job& job, std::size_t local_rank, const std::vector
                            out.write.get(), err.write.get()};
   command.env.push_back(fmt::format("ECHELON_RANK={}", rank));
   command.env.push_back(fmt::format("ECHELON_LOCAL_RANK={}", local_rank));
+  command.own_group = true;
   const bool bound = !cpus.empty();
   const pid_t pid = cluster::spawn(command, [&set, bound] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setpgid(0, 0);
     return bound && sched_setaffinity(0, sizeof set, &set) != 0 ? errno : 0;
   });
   Rank started{rank, pid, {std::move(out.read), std::move(err.read)}};

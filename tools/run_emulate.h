@@ -4,15 +4,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "tools/cluster/cluster.h"
 
 namespace echelon::run {
 
-// Environment entries that tell the ranks of a host what is not visible from inside: racks and
-// the speed of shaped links (a veth device claims 10 Gbit/s).
-std::vector<std::string> fabric_of_host(const cluster::Cluster& cluster, int host);
+// What the ranks of such a cluster cannot see from inside, as a fabric file: racks, and the speed
+// of shaped links (a veth device claims 10 Gbit/s). "" when there is nothing to tell.
+std::string fabric_toml(const cluster::Spec& spec);
 
 std::string traffic_table(const cluster::Traffic& traffic);
 std::string traffic_json(const cluster::Traffic& traffic);

@@ -25,7 +25,7 @@ bool is_this_machine(const std::string& name) {
 
 std::vector<HostSlots> listed_hosts(const Options& options) {
   if (!options.hosts.empty()) return parse_host_list(options.hosts);
-  if (options.hostfile.empty()) return allocated_hosts(options);
+  if (options.hostfile.empty()) return allocated_hosts();
   return parse_hostfile(cluster::read_file(options.hostfile), options.hostfile);
 }
 
@@ -52,6 +52,11 @@ RunPlan common_plan(const Options& options) {
   if (!options.fabric.empty()) plan.env.push_back("ECHELON_FABRIC=" + absolute(options.fabric));
   for (const std::string& entry : options.env) plan.env.push_back(environment_entry(entry));
   return plan;
+}
+
+// An explicit --launcher is used for this machine as well.
+bool is_local(const Options& options, const std::string& host) {
+  return host.empty() || (options.launcher.empty() && is_this_machine(host));
 }
 
 std::function<pid_t(const cluster::Command&)> starter(const Options& options,
@@ -132,7 +137,9 @@ RunPlan make_plan(const Options& options) {
     const bool local = is_this_machine(name);
     const std::string address = !local ? name : several ? own_name() : "127.0.0.1";
     const int count = static_cast<int>(ranks[i].size());
-    add_host(plan, {name, address, ranks[i], 0, count, {}, starter(options, name)});
+    std::vector<std::string> env;
+    if (!is_local(options, name)) env = forwarded_environment();
+    add_host(plan, {name, address, ranks[i], 0, count, env, starter(options, name)});
   }
   return plan;
 }
@@ -147,13 +154,18 @@ RunPlan make_plan(const Options& options, const cluster::Cluster& cluster) {
   const auto ranks = place(hosts, options.n, options.placement);
   int slots = 0;
   for (const auto& list : ranks) slots += static_cast<int>(list.size());
+  // Only where the user does not say it differently.
+  const bool told = options.no_fabric || !options.fabric.empty() || std::getenv("ECHELON_FABRIC");
+  const std::string fabric = told ? "" : fabric_toml(cluster.spec());
   int first = 0;
   for (int h = 0; h < cluster.size(); ++h) {
     const auto index = static_cast<std::size_t>(h);
     HostPlan host{
         hosts[index].name, cluster::Cluster::address(h), ranks[index], first, slots, {}, {}};
     first += static_cast<int>(ranks[index].size());
-    if (options.fabric.empty() && !options.no_fabric) host.env = fabric_of_host(cluster, h);
+    if (!fabric.empty()) {
+      host.env = {"ECHELON_FABRIC=" + cluster.put_file(h, "fabric.toml", fabric, 0644)};
+    }
     host.start_agent = [&cluster, h](const cluster::Command& standard) {
       cluster::Command command = standard;
       command.argv = {own_path(), "run", "--agent"};

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
-#include <filesystem>
 #include <sstream>
 
 #include "lib/base/error.h"
@@ -74,19 +74,53 @@ std::vector<std::string> remote_agent_command(const Options& options, const std:
   return out;
 }
 
-std::vector<HostSlots> allocated_hosts(const Options& options) {
-  if (options.launcher != "srun" && options.launcher != "mpirun" && options.n > 0) return {};
+std::vector<int> parse_tasks_per_node(std::string_view text) {
+  std::vector<int> out;
+  const auto number = [&](std::string_view digits) {
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    const bool whole = error == std::errc() && end == digits.data() + digits.size();
+    if (whole && value > 0 && value <= 65536) return value;
+    throw invalid(fmt::format("SLURM_TASKS_PER_NODE '{}': expected a list such as 4(x2),3", text));
+  };
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    const std::size_t times = item.find("(x");
+    const int tasks = number(item.substr(0, times));
+    const int nodes = times == std::string_view::npos
+                          ? 1
+                          : number(item.substr(times + 2, item.size() - times - 3));
+    out.insert(out.end(), static_cast<std::size_t>(nodes), tasks);
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return out;
+}
+
+std::vector<HostSlots> allocated_hosts() {
   const std::string nodes = environment("SLURM_JOB_NODELIST");
   if (!nodes.empty()) {
-    // "4(x2),3": tasks per node, in the order of the nodes.
+    const std::vector<int> tasks = parse_tasks_per_node(environment("SLURM_TASKS_PER_NODE"));
     std::vector<HostSlots> out;
-    for (const auto& name : words(output_of({"scontrol", "show", "hostnames", nodes}))) {
-      out.push_back({name, 1});
+    for (const std::string& name : words(output_of({"scontrol", "show", "hostnames", nodes}))) {
+      out.push_back({name, out.size() < tasks.size() ? tasks[out.size()] : 1});
     }
     return out;
   }
   const std::string file = environment("PBS_NODEFILE");
   return file.empty() ? std::vector<HostSlots>() : parse_hostfile(cluster::read_file(file), file);
+}
+
+std::vector<std::string> forwarded_environment() {
+  std::vector<std::string> out;
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string_view entry = *e, name = entry.substr(0, entry.find('='));
+    const bool ours = name.starts_with("ECHELON_") && name != "ECHELON_SECRET";
+    if (ours || name.starts_with("UCX_") || name == "PATH" || name == "LD_LIBRARY_PATH") {
+      out.emplace_back(entry);
+    }
+  }
+  return out;
 }
 
 }  // namespace echelon::run

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/run_options.h"
@@ -14,6 +15,13 @@ namespace echelon::run {
 std::vector<std::string> remote_agent_command(const Options& options, const std::string& host);
 
 // The hosts of the Slurm or PBS job this process is in; empty outside.
-std::vector<HostSlots> allocated_hosts(const Options& options);
+std::vector<HostSlots> allocated_hosts();
+
+// "4(x2),3": Slurm's count per node, for nodes in order. Throws ECH_ERR_INVALID.
+std::vector<int> parse_tasks_per_node(std::string_view text);
+
+// What ranks on other hosts get of this environment: ECHELON_*, UCX_*, PATH, LD_LIBRARY_PATH. The
+// secret is not among it; it is the launcher's to give.
+std::vector<std::string> forwarded_environment();
 
 }  // namespace echelon::run

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sodium.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -121,16 +122,13 @@ Traffic Cluster::traffic() const {
   return out;
 }
 
-std::string Cluster::put_file(int host, const std::string& name, const std::string& text,
-                              int mode) const {
+std::string Cluster::put_file(int host_index, const std::string& name, const std::string& text,
+                              mode_t mode) const {
   const std::string path = fmt::format("{}/{}", kPrivateFolder, name);
-  const Fd input = text_file(text);
-  Command command;
-  command.argv = {"sh", "-c", fmt::format("cat > {0} && chmod {1:o} {0}", path, mode)};
-  command.in = input.get();
-  if (wait_for(spawn(host, command)) != 0) {
-    throw Error(ECH_ERR_SYSTEM, fmt::format("cannot write {} on {}", path, host_name(host)));
-  }
+  const std::string seen_from_here = fmt::format("/proc/{}/root{}", host(host_index).pid(), path);
+  write_file(seen_from_here, text);
+  if (chmod(seen_from_here.c_str(), mode) != 0)
+    throw system_error("cannot set the mode of " + path);
   return path;
 }
 

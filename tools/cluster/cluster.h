@@ -51,7 +51,8 @@ class Cluster {
   Traffic traffic() const;
 
   // Puts a file into the host's private folder and returns its path there.
-  std::string put_file(int host, const std::string& name, const std::string& text, int mode) const;
+  std::string put_file(int host, const std::string& name, const std::string& text,
+                       mode_t mode) const;
 
   // Ways to cut a host off, and back again.
   void delete_address(int host, int nic = 0) const;

@@ -158,7 +158,7 @@ void Namespace::await_ready() {
 
 pid_t Namespace::spawn(const Command& command) const {
   const int pidfd = pidfd_.get();
-  const PidNamespaceScope scope(pidfd);
+  const NamespaceScope scope(pidfd, CLONE_NEWPID);
   return cluster::spawn(command, [pidfd] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int flags = CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS;
@@ -179,12 +179,14 @@ pid_t Namespace::spawn_in_network(const Command& command) const {
   });
 }
 
-PidNamespaceScope::PidNamespaceScope(int pidfd)
-    : own_(open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC)) {
-  if (!own_) throw system_error("cannot open the pid namespace");
-  if (setns(pidfd, CLONE_NEWPID) != 0) throw system_error("cannot enter a virtual host");
+NamespaceScope::NamespaceScope(int pidfd, int flag)
+    : own_(open(flag == CLONE_NEWPID ? "/proc/self/ns/pid" : "/proc/thread-self/ns/net",
+                O_RDONLY | O_CLOEXEC)),
+      flag_(flag) {
+  if (!own_) throw system_error("cannot open this process's namespace");
+  if (setns(pidfd, flag) != 0) throw system_error("cannot enter a virtual host");
 }
 
-PidNamespaceScope::~PidNamespaceScope() { setns(own_.get(), CLONE_NEWPID); }
+NamespaceScope::~NamespaceScope() { setns(own_.get(), flag_); }
 
 }  // namespace echelon::cluster

@@ -39,6 +39,7 @@ class Namespace {
   void await_ready();  // throws what went wrong inside
 
   pid_t pid() const { return pid_; }
+  int pidfd() const { return pidfd_.get(); }
 
   // Starts a program in all namespaces of the host; its id is that of this process's namespace.
   pid_t spawn(const Command& command) const;
@@ -54,16 +55,18 @@ class Namespace {
   Fd report_;
 };
 
-// The pid namespace that children of this thread are born into, for one scope.
-class PidNamespaceScope {
+// This thread in one namespace of a host, for one scope: the pid namespace its children are born
+// into, or the network its sockets belong to.
+class NamespaceScope {
  public:
-  explicit PidNamespaceScope(int pidfd);
-  ~PidNamespaceScope();
-  PidNamespaceScope(const PidNamespaceScope&) = delete;
-  PidNamespaceScope& operator=(const PidNamespaceScope&) = delete;
+  NamespaceScope(int pidfd, int flag);  // CLONE_NEWPID or CLONE_NEWNET
+  ~NamespaceScope();
+  NamespaceScope(const NamespaceScope&) = delete;
+  NamespaceScope& operator=(const NamespaceScope&) = delete;
 
  private:
   Fd own_;
+  int flag_;
 };
 
 }  // namespace echelon::cluster

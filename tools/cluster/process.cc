@@ -64,6 +64,7 @@ pid_t spawn(const Command& command, const std::function<int()>& prepare) {
   if (pid < 0) throw system_error("cannot fork");
   if (pid == 0) {
     restore_signals();
+    if (command.own_group) setpgid(0, 0);
     int error = prepare ? prepare() : 0;
     if (error == 0 && place(command.in, 0) && place(command.out, 1) && place(command.err, 2)) {
       execvpe(argv[0], argv.data(), env.data());

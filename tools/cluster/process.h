@@ -19,6 +19,7 @@ struct Command {
   int in = -1;                   // descriptors to use as 0, 1, 2; -1: inherit
   int out = -1;
   int err = -1;
+  bool own_group = false;  // lead a process group
 };
 
 // Starts the program (found along PATH) and returns its process id. `prepare` runs in the child
