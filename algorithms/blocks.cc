@@ -52,23 +52,37 @@ int Blocks::delegate(int tier, int group, int r) const {
   return group;  // a group of tier -1 is a rank
 }
 
-std::vector<Task> Blocks::tasks(int tier, int group, int viewer) const {
+// Below tier 0 every rank has its own copy of every block: all of the group's ranks are one rail.
+Task Blocks::innermost(int group) const {
+  const Group& ranks = tiers_.group(0, group);
+  Shares shares(ranks.size());
+  for (int r = 0; r < tiers_.size(); ++r) shares[child(0, group, r)].push_back(block(r));
+  return {ranks, std::move(shares)};
+}
+
+std::vector<Task> Blocks::rails(int tier, int group, int viewer) const {
   const std::vector<int>& children = tiers_.children(tier, group);
   const int n = static_cast<int>(children.size());
   std::map<std::vector<int>, Shares> by_owners;
   std::vector<int> owners(n);
-  const bool limited = viewer != Schedule::kEveryone;
   for (int r = 0; r < tiers_.size(); ++r) {
-    if (limited && delegate(tier - 1, tiers_.group_of(tier - 1, viewer), r) != viewer) continue;
+    const bool seen = viewer == Schedule::kEveryone ||
+                      delegate(tier - 1, tiers_.group_of(tier - 1, viewer), r) == viewer;
+    if (!seen) continue;
     for (int c = 0; c < n; ++c) owners[c] = delegate(tier - 1, children[c], r);
     Shares& shares = by_owners.try_emplace(owners, n).first->second;
-    shares[child(tier, group, r)].push_back(whole_.part(r, tiers_.size()));
+    shares[child(tier, group, r)].push_back(block(r));
   }
   std::vector<Task> tasks;
-  for (auto& [ranks, shares] : by_owners) {
-    for (Slices& slices : shares) slices = merged(std::move(slices));
-    tasks.push_back({Group(ranks), std::move(shares)});
-  }
+  for (auto& [ranks, shares] : by_owners) tasks.push_back({Group(ranks), std::move(shares)});
+  return tasks;
+}
+
+std::vector<Task> Blocks::tasks(int tier, int group, int viewer) const {
+  std::vector<Task> tasks =
+      tier == 0 ? std::vector<Task>{innermost(group)} : rails(tier, group, viewer);
+  for (Task& task : tasks)
+    for (Slices& slices : task.shares) slices = merged(std::move(slices));
   return tasks;
 }
 

@@ -30,6 +30,9 @@ class Blocks {
 
  private:
   int child(int tier, int group, int r) const;
+  Slice block(int r) const { return whole_.part(r, tiers_.size()); }
+  Task innermost(int group) const;
+  std::vector<Task> rails(int tier, int group, int viewer) const;
 
   const Tiers& tiers_;
   Slice whole_;

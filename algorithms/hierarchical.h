@@ -36,10 +36,13 @@ struct Composition {
   std::vector<TierChoice> tiers;              // innermost first; the last has one group: everybody
 };
 
-// The schedule of `composition`, restricted to `viewer` when it is a rank. Units are chosen so
-// that all parts are whole units. reduce_scatter and allgather have `size` blocks of
+// The schedule of `composition`. For a `viewer`, only what it takes part in, in the same order as
+// in everybody's schedule: both ends of a pair see their messages of a step in the same order.
+// Work and memory are then about proportional to what the viewer sees plus the ranks. Units are
+// chosen so that all parts are whole units. reduce_scatter and allgather have `size` blocks of
 // units()/size, block r belonging to rank r.
-// Throws ECH_ERR_INVALID when an algorithm does not support what its tier needs.
+// Throws ECH_ERR_INVALID when an algorithm does not support what its tier needs (native: above
+// tier 0), and when the tiers are not as said.
 Schedule compose(const Composition& composition, int viewer = Schedule::kEveryone);
 
 }  // namespace echelon

@@ -45,8 +45,11 @@ struct Slice {
   friend bool operator==(Slice, Slice) = default;
 
  private:
-  // floor(length * i / n) without overflow.
-  static Unit at(Unit length, Unit i, Unit n) { return length / n * i + length % n * i / n; }
+  // Wide, because n may be as large as a number of units.
+  static Unit at(Unit length, Unit i, Unit n) {
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<Unit>(static_cast<Wide>(length) * i / n);
+  }
 };
 
 // Ranks in ring order; indices wrap around in both directions.
