@@ -13,7 +13,9 @@ namespace echelon {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
-constexpr int kReadsAtOnce = 16;  // so that one busy rank does not keep the others waiting
+// So that one busy rank does not keep the others waiting, nor an abort that wants the lock.
+constexpr int kReadsAtOnce = 16;
+constexpr int kWritesAtOnce = 16;
 
 }  // namespace
 
@@ -56,7 +58,7 @@ void Channel::drop_unsent() {
 }
 
 void Channel::flush() {
-  while (open() && unsent()) {
+  for (int i = 0; i < kWritesAtOnce && open() && unsent(); ++i) {
     if (out_.empty()) encode_frame();
     const ssize_t n = ::send(fd_.get(), out_.data() + out_sent_, out_.size() - out_sent_,
                              MSG_NOSIGNAL | MSG_DONTWAIT);
