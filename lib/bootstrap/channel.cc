@@ -35,10 +35,11 @@ void Channel::send(FrameType type, Payload payload) {
   if (open()) queue_.push_back({type, std::move(payload)});
 }
 
-void Channel::send_first(FrameType type, std::string payload) {
+void Channel::send_instead(FrameType type, std::string payload) {
   if (!open()) return;
   payload.resize(std::min(payload.size(), kFramePayloadBytes));
-  queue_.push_front({type, std::make_shared<const std::string>(std::move(payload))});
+  queue_.clear();
+  queue_.push_back({type, std::make_shared<const std::string>(std::move(payload))});
 }
 
 void Channel::encode_frame() {

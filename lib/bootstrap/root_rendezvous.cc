@@ -247,7 +247,7 @@ void Rendezvous::tell_all(const Error& error) {
   const Deadline limit = Clock::now() + kFarewell;
   for (const auto& channel : channels_) {
     if (!channel) continue;
-    channel->send_first(FrameType::kFailure, encode_failure(error));
+    channel->send_instead(FrameType::kFailure, encode_failure(error));
     do channel->flush();
     while (channel->unsent() && Clock::now() < limit);
   }
