@@ -13,7 +13,9 @@ namespace echelon {
 namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
-constexpr int kReadsAtOnce = 16;  // so that one busy rank does not keep the others waiting
+// So that one busy rank does not keep the others waiting, nor an abort that wants the lock.
+constexpr int kReadsAtOnce = 16;
+constexpr int kWritesAtOnce = 16;
 
 }  // namespace
 
@@ -33,10 +35,11 @@ void Channel::send(FrameType type, Payload payload) {
   if (open()) queue_.push_back({type, std::move(payload)});
 }
 
-void Channel::send_first(FrameType type, std::string payload) {
+void Channel::send_instead(FrameType type, std::string payload) {
   if (!open()) return;
   payload.resize(std::min(payload.size(), kFramePayloadBytes));
-  queue_.push_front({type, std::make_shared<const std::string>(std::move(payload))});
+  queue_.clear();
+  queue_.push_back({type, std::make_shared<const std::string>(std::move(payload))});
 }
 
 void Channel::encode_frame() {
@@ -56,7 +59,7 @@ void Channel::drop_unsent() {
 }
 
 void Channel::flush() {
-  while (open() && unsent()) {
+  for (int i = 0; i < kWritesAtOnce && open() && unsent(); ++i) {
     if (out_.empty()) encode_frame();
     const ssize_t n = ::send(fd_.get(), out_.data() + out_sent_, out_.size() - out_sent_,
                              MSG_NOSIGNAL | MSG_DONTWAIT);

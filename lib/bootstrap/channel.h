@@ -3,8 +3,8 @@
 //
 // Thread safety: one thread at a time. Invariants:
 //  1. No call blocks.
-//  2. Messages leave in the order of send(), except that send_first() overtakes what has not begun
-//     and goes between the frames of a message that has.
+//  2. Messages leave in the order of send(). send_instead() drops all of them but the frame that is
+//     under way: after a failure nothing else matters.
 //  3. After the other side has closed, messages that came before are still delivered by next().
 #pragma once
 
@@ -43,7 +43,7 @@ class Channel {
   bool open() const { return static_cast<bool>(fd_); }
 
   void send(FrameType type, Payload payload);
-  void send_first(FrameType type, std::string payload);
+  void send_instead(FrameType type, std::string payload);
   void flush();
   bool unsent() const { return !out_.empty() || !queue_.empty(); }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rank 0's side: accepts connections, tells ranks from strangers, and waits until all have come.
 // Strangers cost a socket each, at most kMostGuests and each for at most kGuestPatience, and
-// nothing they send is looked at beyond the fixed bytes of one Hello.
+// nothing they send is looked at beyond the fixed bytes of one Hello. When there are more, the
+// oldest goes, but not before kGuestTurn: many ranks that come at once must not push each other
+// out.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,16 +24,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostGuests = 128;
+constexpr std::size_t kMostGuests = 256;
 constexpr std::chrono::seconds kGuestPatience{5};
+constexpr std::chrono::milliseconds kGuestTurn{200};
 constexpr std::chrono::milliseconds kFarewell{100};  // for the reason to reach the other ranks
-constexpr std::chrono::milliseconds kAcceptPause{10};
 
 // A connection that has proved nothing yet.
 struct Guest {
   Fd fd;
   Address from;
-  Deadline until;
+  Deadline since;
   std::string challenge;
   std::string hello;  // as far as it has come
 };
@@ -78,7 +80,7 @@ class Rendezvous {
  private:
   void step();
   Deadline next_deadline() const;
-  std::vector<pollfd> poll_list() const;
+  bool crowded() const;
   void accept_guests();
   void make_room();
   void hear_guests();
@@ -86,7 +88,7 @@ class Rendezvous {
   void stranger(const Guest& guest);
   std::string objection(const Hello& hello) const;
   void admit(Guest& guest, const Hello& hello);
-  void hear_ranks();
+  void hear_rank(Channel& channel);
   Error too_late() const;
   void tell_all(const Error& error);
 
@@ -102,30 +104,38 @@ class Rendezvous {
 };
 
 void Rendezvous::step() {
-  std::vector<pollfd> sockets = poll_list();
+  std::vector<pollfd> sockets = {
+      {listener_.fd.get(), static_cast<short>(crowded() ? 0 : POLLIN), 0}};
+  for (const Guest& guest : guests_) sockets.push_back({guest.fd.get(), POLLIN, 0});
+  const std::size_t first_rank = sockets.size();
+  std::vector<Channel*> ranks;
+  for (const auto& channel : channels_) {
+    if (!channel) continue;
+    sockets.push_back({channel->fd(), POLLIN, 0});
+    ranks.push_back(channel.get());
+  }
   ::poll(sockets.data(), sockets.size(), milliseconds_until(next_deadline()));
-  accept_guests();
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (sockets[first_rank + i].revents != 0) hear_rank(*ranks[i]);
   hear_guests();
-  hear_ranks();
+  accept_guests();
   const Deadline now = Clock::now();
-  guests_.remove_if([now](const Guest& guest) { return guest.until <= now; });
+  guests_.remove_if([now](const Guest& guest) { return guest.since + kGuestPatience <= now; });
   if (joined_ + 1 < identity_.size && now >= options_.deadline) throw too_late();
 }
 
-Deadline Rendezvous::next_deadline() const {
-  return guests_.empty() ? options_.deadline : std::min(options_.deadline, guests_.front().until);
+bool Rendezvous::crowded() const {
+  return guests_.size() >= kMostGuests && guests_.front().since + kGuestTurn > Clock::now();
 }
 
-std::vector<pollfd> Rendezvous::poll_list() const {
-  std::vector<pollfd> list = {{listener_.fd.get(), POLLIN, 0}};
-  for (const Guest& guest : guests_) list.push_back({guest.fd.get(), POLLIN, 0});
-  for (const auto& channel : channels_)
-    if (channel) list.push_back({channel->fd(), POLLIN, 0});
-  return list;
+Deadline Rendezvous::next_deadline() const {
+  if (guests_.empty()) return options_.deadline;
+  const Deadline oldest = guests_.front().since;
+  return std::min(options_.deadline, crowded() ? oldest + kGuestTurn : oldest + kGuestPatience);
 }
 
 void Rendezvous::accept_guests() {
-  for (std::size_t i = 0; i < kMostGuests; ++i) {
+  while (!crowded()) {
     Guest guest;
     guest.from.length = sizeof guest.from.storage;
     guest.fd = Fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&guest.from.storage),
@@ -136,10 +146,10 @@ void Rendezvous::accept_guests() {
     }
     const int one = 1;
     ::setsockopt(guest.fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    guest.until = Clock::now() + kGuestPatience;
+    guest.since = Clock::now();
     guest.challenge = encode_challenge();
     reply(guest, guest.challenge);
-    if (guests_.size() == kMostGuests) guests_.pop_front();
+    if (guests_.size() >= kMostGuests) guests_.pop_front();
     guests_.push_back(std::move(guest));
   }
 }
@@ -212,15 +222,11 @@ void Rendezvous::admit(Guest& guest, const Hello& hello) {
 }
 
 // Ranks that have come have nothing to say yet, unless they give up.
-void Rendezvous::hear_ranks() {
-  for (const auto& channel : channels_) {
-    if (!channel) continue;
-    const bool open = channel->receive();
-    while (const auto message = channel->next())
-      if (message->type == FrameType::kFailure) throw decode_failure(message->payload);
-    if (!open)
-      throw Error(ECH_ERR_PEER, channel->peer().text() + " left before all ranks had come");
-  }
+void Rendezvous::hear_rank(Channel& channel) {
+  const bool open = channel.receive();
+  while (const auto message = channel.next())
+    if (message->type == FrameType::kFailure) throw decode_failure(message->payload);
+  if (!open) throw Error(ECH_ERR_PEER, channel.peer().text() + " left before all ranks had come");
 }
 
 Error Rendezvous::too_late() const {
@@ -241,7 +247,7 @@ void Rendezvous::tell_all(const Error& error) {
   const Deadline limit = Clock::now() + kFarewell;
   for (const auto& channel : channels_) {
     if (!channel) continue;
-    channel->send_first(FrameType::kFailure, encode_failure(error));
+    channel->send_instead(FrameType::kFailure, encode_failure(error));
     do channel->flush();
     while (channel->unsent() && Clock::now() < limit);
   }

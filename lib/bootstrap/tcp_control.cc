@@ -218,7 +218,7 @@ void TcpControl::fail(const Error& error, const Channel* origin) {
   const std::string payload = encode_failure(error);
   for (const auto& channel : channels_) {
     if (channel.get() == origin || !channel->open()) continue;
-    channel->send_first(FrameType::kFailure, payload);
+    channel->send_instead(FrameType::kFailure, payload);
     channel->flush();
     if (channel->open()) watch(*channel, EPOLL_CTL_MOD);
   }

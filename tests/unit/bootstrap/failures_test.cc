@@ -52,7 +52,7 @@ TEST(Missing, RankThatDiesBeforeAllHaveComeIsNamed) {
   const UniqueId id = listen_for_ranks("lo");
   test::run_processes(2, [&](int rank) {
     if (rank == 0)
-      return expect_error(ECH_ERR_PEER, {"rank 1", "left before"}, kSecond,
+      return expect_error(ECH_ERR_PEER, {"rank 1", "left before"}, 3 * kSecond,  // TSan: slow _exit
                           [&] { joined(id, 0, 3); });
     std::thread([&] { std::this_thread::sleep_for(milliseconds(100)), _exit(0); }).detach();
     joined(id, 1, 3);

@@ -110,6 +110,25 @@ TEST(Join, SamePortAgainAndAgain) {
   });
 }
 
+TEST(Join, OverIpv6) {
+  const Fd probe(::socket(AF_INET6, SOCK_STREAM, 0));
+  Address six = *parse_address("::1");
+  if (!probe || ::bind(probe.get(), six.raw(), six.length) != 0)
+    GTEST_SKIP() << "this machine has no IPv6 loopback";
+  const UniqueId id = listen_for_ranks("::1");
+  test::run_threads(3, [&](int rank) { whole_life(id, rank, 3); });
+}
+
+// More ranks at once than rank 0 holds unproved connections.
+TEST(Join, ThreeHundredProcesses) {
+  const UniqueId id = listen_for_ranks("lo");
+  test::run_processes(300, [&](int rank) {
+    const auto control = join(Identity::with(id, rank, 300), within(kLong));
+    exchange(*control, 8);
+    control->close(in(kLong));
+  });
+}
+
 TEST(Join, ManyCommunicatorsAtOnce) {
   std::vector<UniqueId> ids;
   for (int i = 0; i < 4; ++i) ids.push_back(listen_for_ranks("lo"));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections at rank 0's port that do not belong to the job, and ranks that do not fit.
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <random>
@@ -54,6 +56,25 @@ std::vector<Fd> send_each(const Address& root, const std::vector<std::string>& m
 TEST(Strangers, TwoHundredIdleConnections) {
   two_ranks_meet_despite(
       [](const Address& root) { return send_each(root, std::vector<std::string>(200)); });
+}
+
+TEST(Strangers, AThousandIdleConnections) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit before = limit;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);
+  if (limit.rlim_cur < 2200) GTEST_SKIP() << "only " << limit.rlim_cur << " descriptors allowed";
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  {
+    const UniqueId id = listen_for_ranks("lo");
+    const auto strangers = send_each(id.root, std::vector<std::string>(1000));
+    test::run_threads(2, [&](int rank) {
+      const auto start = Clock::now();
+      join(Identity::with(id, rank, 2), within(kLong))->close(in(kLong));
+      EXPECT_LE(Clock::now() - start, 3 * kSecond);
+    });
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(Strangers, RandomBytes) {
