@@ -114,7 +114,7 @@ void match_interfaces(Host& host) {
   });
   for (const auto& [name, interface] : mine) {
     const auto at = std::find_if(host.nics.begin(), host.nics.end(),
-                                 [&](const Nic& nic) { return nic.name == name; });
+                                 [&name = name](const Nic& nic) { return nic.name == name; });
     if (at != host.nics.end()) {
       at->addresses = interface.addresses;
       continue;

@@ -68,6 +68,7 @@ class Loader {
   void load_gpu(hwloc_obj_t object, int numa);
   bool load_nics(hwloc_obj_t object, int numa);
   void load_nvlinks();
+  void warn_of_unknown_trunks();
   std::optional<NvLinkEnd> end_of(hwloc_obj_t object) const;
   void add_nvlink(hwloc_obj_t from, hwloc_obj_t to, double bytes_per_second);
 
@@ -252,6 +253,20 @@ void Loader::add_nvlink(hwloc_obj_t from, hwloc_obj_t to, double bytes_per_secon
   host_.nvlinks.push_back({*a, *b, 0, {bytes_per_second, Source::kDevice}});
 }
 
+// hwloc does not ask NVSwitches about the links between them.
+void Loader::warn_of_unknown_trunks() {
+  const int n = static_cast<int>(host_.gpus.size());
+  for (int a = 0; a < n && !host_.nvswitches.empty(); ++a)
+    for (int b = a + 1; b < n; ++b) {
+      if (nvlink_bytes_per_second(host_, a, b) > 0) continue;
+      host_.warnings.push_back(
+          fmt::format("no nvlink is known between gpu{} and gpu{}, perhaps because links between "
+                      "nvswitches are not told",
+                      a, b));
+      return;
+    }
+}
+
 void Loader::load_nvlinks() {
   unsigned count = 1;
   hwloc_distances_s* matrix = nullptr;
@@ -267,6 +282,7 @@ void Loader::load_nvlinks() {
       add_nvlink(matrix->objs[i], matrix->objs[j], static_cast<double>(value) * kMegabytes);
     }
   hwloc_distances_release(topology_, matrix);
+  warn_of_unknown_trunks();
 }
 
 }  // namespace
@@ -289,8 +305,7 @@ Host parse_hwloc_xml(std::string_view xml, std::string_view name) {
   Host host;
   host.name = info(hwloc_get_root_obj(topology.get()), "HostName");
   Loader(topology.get(), host).load();
-  for (const Nic& nic : host.nics)
-    host.warnings.push_back(fmt::format("nic {}: the file does not say its speed", nic.name));
+  warn_of_unknown_speeds(host);
   return host;
 }
 

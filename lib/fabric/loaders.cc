@@ -3,6 +3,7 @@
 #include "lib/fabric/loaders.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
@@ -46,6 +47,15 @@ double pcie_bytes_per_second(double gigatransfers, int lanes) {
   // 8b/10b up to 5 GT/s, 128b/130b after.
   const double efficiency = gigatransfers < 8 ? 0.8 : 128.0 / 130.0;
   return gigatransfers * 1e9 / 8 * efficiency * lanes;
+}
+
+void warn_of_unknown_speeds(Host& host) {
+  std::vector<std::string_view> names;
+  for (const Nic& nic : host.nics)
+    if (!nic.bytes_per_second.known()) names.push_back(nic.name);
+  if (!names.empty())
+    host.warnings.push_back(
+        fmt::format("the file does not say the speed of nic {}", fmt::join(names, ", ")));
 }
 
 Host load_topology_xml(const std::string& path) {

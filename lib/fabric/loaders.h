@@ -49,6 +49,8 @@ void add_slurm_racks(Fabric& fabric, const std::vector<std::string>& address_of_
 std::string printable(std::string_view text);
 // "0000:2B:00.0" or "2b:00.0" to "0000:2b:00.0"; "" when it is none.
 std::string normal_pci_address(std::string_view text);
+// One warning for all NICs of a file that lack a speed.
+void warn_of_unknown_speeds(Host& host);
 // PCIe: giga-transfers/s and lanes to bytes/s; 0 when absurd.
 double pcie_bytes_per_second(double gigatransfers, int lanes);
 

@@ -42,6 +42,9 @@ class Loader {
     if (host_.numa_nodes.empty())
       throw invalid(fmt::format("{}: no <cpu> in <system>; expected an nccl topology", name_));
     for (const Target& target : targets_) add_nvlink(target);
+    if (!host_.nvlinks.empty())
+      warn("the file does not say how fast an nvlink is: the generation's speed is assumed");
+    warn_of_unknown_speeds(host_);
     return std::move(host_);
   }
 
@@ -119,7 +122,7 @@ void Loader::load_gpu(const pugi::xml_node& pci, const std::string& address) {
 
 // One NIC per <net>; a device of which the file names none is called by its address.
 void Loader::load_nics(const pugi::xml_node& pci, const std::string& address, bool infiniband) {
-  std::size_t before = host_.nics.size();
+  const std::size_t before = host_.nics.size();
   for (const pugi::xml_node& nic : pci.children("nic"))
     for (const pugi::xml_node& net : nic.children("net")) {
       Nic out;
@@ -145,9 +148,6 @@ void Loader::load_nics(const pugi::xml_node& pci, const std::string& address, bo
     out.numa = numa_;
     host_.nics.push_back(std::move(out));
   }
-  for (; before < host_.nics.size(); ++before)
-    if (!host_.nics[before].bytes_per_second.known())
-      warn(fmt::format("nic {}: the file does not say its speed", host_.nics[before].name));
 }
 
 NvLinkEnd Loader::end_of(const Target& target) {

@@ -13,6 +13,10 @@ namespace {
 struct Unit {
   std::string_view name;
   double factor;
+  double divisor = 1;  // 1e-6 is not exact, 1e6 is
+
+  double in(double value) const { return value * divisor / factor; }
+  double of(double number) const { return number * factor / divisor; }
 };
 
 // The order matters for writing: the first unit that gives a short number is taken.
@@ -33,7 +37,7 @@ constexpr Unit kBandwidth[] = {{"gbit/s", 1.25e8},
                                {"tbit/s", 1.25e11},
                                {"Tbit/s", 1.25e11},
                                {"TB/s", 1e12}};
-constexpr Unit kTime[] = {{"us", 1e-6}, {"ns", 1e-9}, {"ms", 1e-3}, {"s", 1}};
+constexpr Unit kTime[] = {{"us", 1, 1e6}, {"ns", 1, 1e9}, {"ms", 1, 1e3}, {"s", 1}};
 constexpr Unit kSize[] = {{"TiB", 1024.0 * 1024 * 1024 * 1024},
                           {"GiB", 1024.0 * 1024 * 1024},
                           {"MiB", 1024.0 * 1024},
@@ -47,25 +51,25 @@ std::optional<double> parse(std::string_view text, std::span<const Unit> units) 
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
   while (text.starts_with(' ')) text.remove_prefix(1);
   for (const Unit& unit : units)
-    if (unit.name == text) return value * unit.factor;
+    if (unit.name == text) return unit.of(value);
   return {};
 }
 
 // In the first unit whose number is short and parses back exactly, else in `exact`.
 std::string format(double value, std::span<const Unit> units, const Unit& exact) {
   for (const Unit& unit : units) {
-    const std::string text = fmt::format("{} {}", value / unit.factor, unit.name);
+    const std::string text = fmt::format("{} {}", unit.in(value), unit.name);
     if (text.size() <= 12 && parse(text, units) == value) return text;
   }
-  return fmt::format("{} {}", value / exact.factor, exact.name);
+  return fmt::format("{} {}", exact.in(value), exact.name);
 }
 
 // Three digits in the largest unit that leaves at least 1.
 std::string show(double value, std::span<const Unit> descending) {
   for (const Unit& unit : descending)
-    if (value >= unit.factor) return fmt::format("{:.3g} {}", value / unit.factor, unit.name);
+    if (unit.in(value) >= 1) return fmt::format("{:.3g} {}", unit.in(value), unit.name);
   const Unit& least = descending.back();
-  return fmt::format("{:.3g} {}", value / least.factor, least.name);
+  return fmt::format("{:.3g} {}", least.in(value), least.name);
 }
 
 }  // namespace
@@ -108,7 +112,7 @@ std::string show_bandwidth(double bytes_per_second, bool bits) {
 }
 
 std::string show_time(double seconds) {
-  constexpr Unit kTimes[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+  constexpr Unit kTimes[] = {{"s", 1}, {"ms", 1, 1e3}, {"us", 1, 1e6}, {"ns", 1, 1e9}};
   return show(seconds, kTimes);
 }
 

@@ -40,6 +40,7 @@ class Writer {
   bool alike(int a, int b) const;
   void host(int depth, int index, const std::string& title);
   void packages(int depth, const Host& host, const std::vector<int>& ranks);
+  void numa(int depth, const NumaNode& node);
   void caches(int depth, const Host& host);
   void nics(int depth, const Host& host);
   void gpus(int depth, const Host& host);
@@ -140,9 +141,7 @@ void Writer::packages(int depth, const Host& host, const std::vector<int>& ranks
     text += package.cpus.empty() ? " cpus unknown" : " cpus " + package.cpus.list();
     line(depth, text);
     for (const NumaNode& node : host.numa_nodes)
-      if (node.package == static_cast<int>(p))
-        line(depth + 1, fmt::format("numa {}: {:.1f} GiB, cpus {}", node.number,
-                                    static_cast<double>(node.bytes) / (1 << 30), node.cpus.list()));
+      if (node.package == static_cast<int>(p)) numa(depth + 1, node);
     std::vector<int> here;
     for (int r : ranks) {
       const int of =
@@ -152,9 +151,14 @@ void Writer::packages(int depth, const Host& host, const std::vector<int>& ranks
     if (!here.empty()) line(depth + 1, fmt::format("ranks: {}", fmt::join(here, " ")));
   }
   for (const NumaNode& node : host.numa_nodes)
-    if (node.package < 0)
-      line(depth, fmt::format("numa {}: cpus {}", node.number,
-                              node.cpus.empty() ? "none" : node.cpus.list()));
+    if (node.package < 0) numa(depth, node);
+}
+
+void Writer::numa(int depth, const NumaNode& node) {
+  std::string text = fmt::format("numa {}:", node.number);
+  if (node.bytes > 0)
+    text += fmt::format(" {:.1f} GiB,", static_cast<double>(node.bytes) / (1 << 30));
+  line(depth, text + " cpus " + (node.cpus.empty() ? "unknown" : node.cpus.list()));
 }
 
 void Writer::caches(int depth, const Host& host) {
@@ -198,7 +202,7 @@ void Writer::gpus(int depth, const Host& host) {
     text += near.empty() ? " no nic" : fmt::format(" nearest nic {}", fmt::join(near, " "));
     line(depth, text);
   }
-  if (!host.nvswitches.empty()) line(depth, plural(host.nvswitches.size(), "nvswitch") + "es");
+  if (!host.nvswitches.empty()) line(depth, fmt::format("nvswitches: {}", host.nvswitches.size()));
 }
 
 // One line per different bandwidth between two GPUs.
