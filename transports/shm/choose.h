@@ -18,14 +18,15 @@ enum class Variant {
 };
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members.
+// The defaults are what docs/shm.md measures.
 struct Thresholds {
-  std::size_t one_shot = 8192;           // largest one-shot allreduce of many members
-  std::size_t one_shot_pair = SIZE_MAX;  // and of two: there it never moves more bytes
-  std::size_t read = SIZE_MAX;           // smallest kRead where every member has a core
-  std::size_t read_crowded = 256 << 10;  // and where members share cores: it hands over less often
-  std::size_t block = SIZE_MAX;          // of a slot that is used in a round; at most all of it
-  std::size_t read_block = SIZE_MAX;     // of one owner in a round of kRead
-  std::size_t direct = 64 << 10;         // from here on shared buffers are read in place
+  std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
+  std::size_t one_shot_pair = 128 << 10;  // and of two, where it costs only one copy more
+  std::size_t read = SIZE_MAX;            // smallest kRead where every member has a core
+  std::size_t read_crowded = SIZE_MAX;    // and where members share cores
+  std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
+  std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
+  std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
   std::size_t stream = 8 << 20;  // from here on results of calls out of place bypass the cache
 };
 
