@@ -10,12 +10,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.h"
+#include "transports/shm/shared_alloc.h"
 #include "transports/shm/shm_group.h"
 
 namespace echelon {
@@ -37,25 +39,31 @@ struct Page {
 struct Setting {
   const char* name;
   shm::Thresholds thresholds;
+  bool shared;  // buffers from shared_alloc()
   // Bytes that one rank reads and writes for n ranks and 1 byte of data.
   double (*traffic)(double n);
 };
 
-void meet(Page& page, int target) {
+// The ranks meet once more: `times` counts from 1.
+void meet(Page& page, int size, int times) {
   ++page.arrived;
-  while (page.arrived < target) sched_yield();
+  while (page.arrived < size * times) sched_yield();
 }
 
-std::unique_ptr<GroupEngine> join(Page& page, int self, int size, const ShmOptions& options) {
+std::unique_ptr<GroupEngine> join(Page& page, int self, int size, int group,
+                                  const Setting& setting) {
+  ShmOptions options;
+  options.thresholds = setting.thresholds;
+
   std::unique_ptr<GroupMedium> medium = make_shm_group(options);
   const std::string own = medium->address();
   page.lengths[self] = own.size();
   std::memcpy(page.addresses[self], own.data(), own.size());
-  meet(page, size);
+  meet(page, size, 2 * group + 1);
   std::vector<std::string> all;
   for (int m = 0; m < size; ++m) all.emplace_back(page.addresses[m], page.lengths[m]);
   std::unique_ptr<GroupEngine> engine = medium->connect(self, all);
-  meet(page, 2 * size);
+  meet(page, size, 2 * group + 2);
   return engine;
 }
 
@@ -79,14 +87,28 @@ struct Times {
   double median = 0, low = 0;  // us; low: the tenth percentile
 };
 
-Times measure(GroupEngine& engine, std::size_t bytes, bool crowded) {
-  std::vector<float> in(bytes / sizeof(float), 1.0f), out(in.size());
+struct Task {
+  std::vector<Setting> settings;
+  std::size_t largest;
+};
+
+using Memory = std::unique_ptr<void, void (*)(void*)>;
+
+Memory allocate(std::size_t bytes, bool shared) {
+  Memory memory(shared ? shared_alloc(bytes) : std::malloc(bytes),
+                shared ? shared_free : std::free);
+  std::memset(memory.get(), 0, bytes);
+  return memory;
+}
+
+Times measure(GroupEngine& engine, std::size_t bytes, bool crowded, bool shared) {
+  const Memory in = allocate(bytes, shared), out = allocate(bytes, shared);
   const GroupPart part{0, 0, bytes, 0};
   const GroupWork work{GroupKind::kAllreduce,
                        ECH_FLOAT32,
                        ECH_SUM,
-                       reinterpret_cast<const std::byte*>(in.data()),
-                       reinterpret_cast<std::byte*>(out.data()),
+                       static_cast<const std::byte*>(in.get()),
+                       static_cast<std::byte*>(out.get()),
                        {&part, 1}};
   const int batch = bytes <= 8192 && !crowded ? 100 : 1;
   const int batches = static_cast<int>(std::clamp<std::size_t>((96 << 20) / bytes, 8, 400));
@@ -106,34 +128,41 @@ Times measure(GroupEngine& engine, std::size_t bytes, bool crowded) {
   return {times[times.size() / 2], times[times.size() / 10]};
 }
 
-void rank(Page& page, int self, int size, const Setting& setting, std::size_t largest) {
+void report(int size, const Setting& setting, std::size_t bytes, const Times& t) {
+  const double moved = setting.traffic(size) * double(bytes);
+  fmt::print("{:>5} {:>10}  {:<16} {:>12.2f} {:>12.2f} {:>14.0f} {:>8.1f}\n", size, bytes,
+             setting.name, t.median, t.low, moved, moved / t.low / 1e3);
+  fflush(stdout);
+}
+
+// All settings of one size follow each other, for the machine's speed changes with time.
+void rank(Page& page, int self, int size, const Task& task) {
   const int cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(self % cores, &set);
   sched_setaffinity(0, sizeof set, &set);
-  ShmOptions options;
-  options.thresholds = setting.thresholds;
-  const auto engine = join(page, self, size, options);
+  std::vector<std::unique_ptr<GroupEngine>> engines;
+  for (const Setting& setting : task.settings)
+    engines.push_back(join(page, self, size, int(engines.size()), setting));
   for (std::size_t bytes : kSizes) {
-    if (bytes > largest) break;
-    const Times t = measure(*engine, bytes, size > cores);
-    if (self != 0) continue;
-    const double moved = setting.traffic(size) * double(bytes);
-    fmt::print("{:>5} {:<10} {:>10} {:>12.2f} {:>12.2f} {:>14.0f} {:>8.1f}\n", size, setting.name,
-               bytes, t.median, t.low, moved, moved / t.low / 1e3);
-    fflush(stdout);
+    if (bytes > task.largest) break;
+    for (std::size_t i = 0; i < engines.size(); ++i) {
+      const Setting& setting = task.settings[i];
+      const Times t = measure(*engines[i], bytes, size > cores, setting.shared);
+      if (self == 0) report(size, setting, bytes, t);
+    }
   }
 }
 
-void run(int size, const Setting& setting, std::size_t largest) {
+void run(int size, const Task& task) {
   auto* page = static_cast<Page*>(
       mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   if (page == MAP_FAILED) throw system_error("map page");
   for (int self = 0; self < size; ++self) {
     if (fork() != 0) continue;
     try {
-      rank(*page, self, size, setting, largest);
+      rank(*page, self, size, task);
     } catch (const std::exception& e) {
       fmt::print(stderr, "rank {}: {}\n", self, e.what());
     }
@@ -144,33 +173,42 @@ void run(int size, const Setting& setting, std::size_t largest) {
   munmap(page, sizeof(Page));
 }
 
-shm::Thresholds thresholds(std::size_t one_shot) {
+shm::Thresholds thresholds(std::size_t one_shot, std::size_t read) {
   shm::Thresholds t;
   t.one_shot = t.one_shot_pair = one_shot;
-  if (getenv("STREAM")) t.stream = std::stoull(getenv("STREAM"));
-  if (getenv("BLK")) t.block = std::stoull(getenv("BLK"));
+  t.read = t.read_crowded = read;
   return t;
 }
+
+constexpr std::size_t kNever = SIZE_MAX;
+
+// Reading and writing what the other ranks own.
+double out(double n) { return 2 * (n - 1) / n; }
 
 }  // namespace
 }  // namespace echelon
 
 int main(int argc, char** argv) {
   using namespace echelon;
-  const Setting settings[] = {
+  const std::vector<Setting> settings = {
+      {"chosen", {}, false, [](double) { return 0.0; }},
       // copy in; read all, write the result
-      {"one-shot", thresholds(SIZE_MAX), [](double n) { return 2 + n + 1; }},
-      // copy in (n-1)/n; reduce 1/n of n inputs; show and keep it; copy out (n-1)/n
-      {"staged", thresholds(0),
-       [](double n) { return 2 * (n - 1) / n + (n + 3) / n + 2 * (n - 1) / n; }},
+      {"one-shot", thresholds(kNever, kNever), false, [](double n) { return 2 + n + 1; }},
+      // copy in; reduce 1/n of n inputs into a slot and copy it on; copy out
+      {"staged", thresholds(0, kNever), false,
+       [](double n) { return out(n) + (n + 3) / n + out(n); }},
+      // copy to scratch; reduce 1/n of n inputs; copy from the owners
+      {"read", thresholds(0, 0), false, [](double n) { return out(n) + (n + 1) / n + out(n); }},
+      {"one-shot direct", thresholds(kNever, kNever), true, [](double n) { return n + 1; }},
+      {"staged direct", thresholds(0, kNever), true, [](double n) { return (n + 1) / n + out(n); }},
   };
   const std::size_t largest = argc > 2 ? std::stoull(argv[2]) : SIZE_MAX;
-  fmt::print("{:>5} {:<10} {:>10} {:>12} {:>12} {:>14} {:>8}\n", "ranks", "variant", "bytes",
+  fmt::print("{:>5} {:>10}  {:<16} {:>12} {:>12} {:>14} {:>8}\n", "ranks", "bytes", "variant",
              "median us", "p10 us", "bytes moved", "GB/s p10");
   fflush(stdout);
   for (int size : {2, 4, 8}) {
     if (argc > 1 && std::stoi(argv[1]) != size) continue;
-    for (const Setting& setting : settings) run(size, setting, largest);
+    run(size, {settings, largest});
   }
   return 0;
 }

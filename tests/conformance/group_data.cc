@@ -96,19 +96,21 @@ std::vector<GroupPart> uneven_parts(int owners, ech_dtype dtype, bool moved) {
   return parts;
 }
 
-Trial::Trial(Call call, int self, int size) : call_(std::move(call)), self_(self), size_(size) {
+Trial::Trial(Call call, const GroupRank& rank)
+    : call_(std::move(call)), self_(rank.self), size_(rank.size) {
   const std::size_t element = size_of(call_.dtype);
   input_.resize(extent(call_.parts, &GroupPart::input_offset) + element);
   for (std::size_t i = 0; i < input_.size() / element; ++i)
-    encode(call_.dtype, value(call_.op, self, i), &input_[i * element]);
-  in_ = input_;
-  out_.assign(extent(call_.parts, &GroupPart::output_offset) + element, kUntouched);
+    encode(call_.dtype, value(call_.op, self_, i), &input_[i * element]);
+  in_ = rank.made.allocate(input_.size());
+  std::copy(input_.begin(), input_.end(), in_.get());
+  out_bytes_ = extent(call_.parts, &GroupPart::output_offset) + element;
+  out_ = call_.in_place ? in_ : rank.made.allocate(out_bytes_);
+  if (!call_.in_place) std::fill_n(out_.get(), out_bytes_, kUntouched);
 }
 
 GroupWork Trial::work() const {
-  GroupWork work{call_.kind, call_.dtype, call_.op, in_.data(), out_.data(), call_.parts};
-  if (call_.in_place) work.output = in_.data();
-  return work;
+  return {call_.kind, call_.dtype, call_.op, in_.get(), out_.get(), call_.parts};
 }
 
 bool Trial::gets(const GroupPart& part) const {
@@ -117,7 +119,7 @@ bool Trial::gets(const GroupPart& part) const {
 
 Bytes Trial::expected() const {
   const std::size_t element = size_of(call_.dtype);
-  Bytes expected = call_.in_place ? input_ : Bytes(out_.size(), kUntouched);
+  Bytes expected = call_.in_place ? input_ : Bytes(out_bytes_, kUntouched);
   for (const GroupPart& part : call_.parts) {
     if (!gets(part)) continue;
     for (std::size_t k = 0; k < part.bytes / element; ++k) {
@@ -132,10 +134,10 @@ Bytes Trial::expected() const {
 }
 
 void Trial::expect_correct() {
-  result_ = call_.in_place ? in_ : out_;
-  const bool kept = call_.in_place || in_ == input_;
-  std::fill(in_.begin(), in_.end(), kScribble);
-  std::fill(out_.begin(), out_.end(), kScribble);
+  result_.assign(out_.get(), out_.get() + out_bytes_);
+  const bool kept = call_.in_place || std::equal(input_.begin(), input_.end(), in_.get());
+  std::fill_n(in_.get(), input_.size(), kScribble);
+  std::fill_n(out_.get(), out_bytes_, kScribble);
   EXPECT_TRUE(kept) << "the input was written";
   const Bytes want = expected();
   const auto wrong = std::mismatch(want.begin(), want.end(), result_.begin(), result_.end());

@@ -31,7 +31,7 @@ std::vector<GroupPart> uneven_parts(int owners, ech_dtype dtype, bool moved);
 // One member's memory and expectation for a call.
 class Trial {
  public:
-  Trial(Call call, int self, int size);
+  Trial(Call call, const GroupRank& rank);
 
   GroupWork work() const;
 
@@ -49,7 +49,8 @@ class Trial {
   const int self_;
   const int size_;
   Bytes input_;  // what it was
-  mutable Bytes in_, out_;
+  std::size_t out_bytes_;
+  Memory in_, out_;
   Bytes result_;
 };
 

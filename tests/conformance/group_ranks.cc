@@ -91,7 +91,7 @@ void run_group(const GroupCase& make, int size, const std::function<void(GroupRa
     for (int m = 0; m < size; ++m) addresses.push_back(board.address(m));
     std::unique_ptr<GroupEngine> engine = medium->connect(self, addresses);
     board.barrier(size);  // connect() needs all members to be there
-    GroupRank rank(self, size, *engine, board);
+    GroupRank rank(self, size, *engine, board, make);
     body(rank);
   };
   make.processes ? run_processes(size, member) : run_threads(size, member);

@@ -14,11 +14,17 @@
 
 namespace echelon::test {
 
+using Memory = std::shared_ptr<std::byte[]>;
+
 // One way to make a group: what an implementation passes to join the suite.
 struct GroupCase {
   std::string name;
   bool processes = false;
   std::function<std::unique_ptr<GroupMedium>()> make;
+  // Where the buffers of calls come from.
+  std::function<Memory(std::size_t)> allocate = [](std::size_t n) {
+    return Memory(new std::byte[n]);
+  };
 };
 
 class Board;
@@ -26,13 +32,14 @@ class Board;
 // One member's view while the body runs.
 class GroupRank {
  public:
-  GroupRank(int own, int members, GroupEngine& e, Board& b)
-      : self(own), size(members), engine(e), board(b) {}
+  GroupRank(int own, int members, GroupEngine& e, Board& b, const GroupCase& c)
+      : self(own), size(members), engine(e), board(b), made(c) {}
 
   const int self;
   const int size;
   GroupEngine& engine;
   Board& board;
+  const GroupCase& made;
   std::chrono::nanoseconds longest_sleep{0};
 
   // Progresses until the lane is done: polls a little, then sleeps, in turns on the descriptor

@@ -3,11 +3,15 @@
 #include "transports/shm/shm_group.h"
 
 namespace echelon::test {
+namespace {
 
-INSTANTIATE_TEST_SUITE_P(
-    Shm, GroupSuite,
-    testing::Values(GroupCase{"Processes", true, [] { return make_shm_group(); }},
-                    GroupCase{"Threads", false, [] { return make_shm_group(); }}),
-    case_name);
+GroupCase shm_case(const char* name, bool processes) {
+  return {name, processes, [] { return make_shm_group(); }};
+}
 
+INSTANTIATE_TEST_SUITE_P(Shm, GroupSuite,
+                         testing::Values(shm_case("Processes", true), shm_case("Threads", false)),
+                         case_name);
+
+}  // namespace
 }  // namespace echelon::test

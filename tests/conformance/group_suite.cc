@@ -17,20 +17,23 @@ constexpr GroupKind kKinds[] = {GroupKind::kReduceScatter, GroupKind::kAllgather
 constexpr int kSizes[] = {1, 2, 3, 4, 5, 8};
 
 void run_call(GroupRank& rank, const Call& call, int lane = 0) {
-  Trial trial(call, rank.self, rank.size);
+  Trial trial(call, rank);
   rank.run(lane, trial.work());
   trial.expect_correct();
 }
 
 TEST_P(GroupSuite, EveryKindAndSize) {
-  constexpr std::size_t kCounts[] = {0, 1, 2, 3, 63, 64, 65, 4096, 100003, 1 << 20};
+  constexpr std::size_t kLargest = 1 << 20;
+  constexpr std::size_t kCounts[] = {0, 1, 2, 3, 63, 64, 65, 4096, 100003, kLargest};
   for (int n : kSizes)
     run_group(GetParam(), n, [&](GroupRank& rank) {
-      for (GroupKind kind : kKinds)
-        for (std::size_t count : kCounts)
+      for (std::size_t count : kCounts) {
+        if (count == kLargest && n != 2 && n != 5) continue;  // they take long
+        for (GroupKind kind : kKinds)
           for (bool in_place : {false, true})
             run_call(rank, {kind, ECH_FLOAT32, ECH_SUM, in_place,
                             even_parts(rank.size, count, ECH_FLOAT32)});
+      }
     });
 }
 
@@ -80,7 +83,7 @@ TEST_P(GroupSuite, LanesAreIndependent) {
           const std::size_t count = std::size_t{1} << (l + turn) * 5 % 19;
           calls.push_back({kKinds[(l + turn) % 3], ECH_FLOAT32, ECH_SUM, l % 2 == 0,
                            even_parts(rank.size, count, ECH_FLOAT32)});
-          trials.emplace_back(calls.back(), rank.self, rank.size);
+          trials.emplace_back(calls.back(), rank);
         }
         for (int l = 0; l < lanes; ++l) {
           const int lane = (l + rank.self * 3) % lanes;

@@ -35,8 +35,7 @@ TEST_P(GroupSuite, NoWakeIsLost) {
       if (random() % 3 == 0) usleep(random() % 300);
       const GroupKind kind = static_cast<GroupKind>(i % 3);
       const std::size_t count = i % 7 == 0 ? 50000 : 10;
-      Trial trial({kind, ECH_INT32, ECH_SUM, false, even_parts(rank.size, count, ECH_INT32)},
-                  rank.self, rank.size);
+      Trial trial({kind, ECH_INT32, ECH_SUM, false, even_parts(rank.size, count, ECH_INT32)}, rank);
       rank.engine.start(0, trial.work());
       if (random() % 3 == 0) usleep(random() % 300);
       rank.wait(0);
@@ -73,7 +72,7 @@ TEST_P(GroupSuite, AbortEndsEverything) {
     run_group(GetParam(), 3, [&](GroupRank& rank) {
       const Call call{GroupKind::kAllreduce, ECH_FLOAT32, ECH_SUM, false,
                       even_parts(3, count, ECH_FLOAT32)};
-      Trial first(call, rank.self, 3), second(call, rank.self, 3);
+      Trial first(call, rank), second(call, rank);
       if (rank.self != 0) {  // member 0 never comes
         rank.engine.start(0, first.work());
         rank.engine.start(1, second.work());
@@ -112,7 +111,7 @@ TEST_P(GroupSuite, CountsWhatItTakes) {
   run_group(GetParam(), 2, [&](GroupRank& rank) {
     EXPECT_EQ(rank.engine.bytes(), 0u);
     Trial trial({GroupKind::kAllgather, ECH_UINT8, ECH_SUM, false, even_parts(2, 20000, ECH_UINT8)},
-                rank.self, 2);
+                rank);
     rank.run(0, trial.work());
     trial.expect_correct();
     EXPECT_EQ(rank.engine.bytes(), 10000u);

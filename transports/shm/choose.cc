@@ -3,10 +3,15 @@
 
 namespace echelon::shm {
 
-Variant choose(GroupKind kind, std::size_t bytes, int members, const Thresholds& thresholds) {
-  if (bytes == 0) return Variant::kOneShot;  // a barrier
-  const std::size_t limit = members == 2 ? thresholds.one_shot_pair : thresholds.one_shot;
-  if (kind == GroupKind::kAllreduce && bytes <= limit) return Variant::kOneShot;
+Variant choose(const Question& question, const Thresholds& thresholds) {
+  if (question.bytes == 0) return Variant::kOneShot;  // a barrier
+  const std::size_t read = question.crowded ? thresholds.read_crowded : thresholds.read;
+  if (question.can_read_peers && question.members > 1 && question.bytes >= read)
+    return Variant::kRead;
+  const std::size_t one_shot =
+      question.members <= 2 ? thresholds.one_shot_pair : thresholds.one_shot;
+  if (question.kind == GroupKind::kAllreduce && question.bytes <= one_shot)
+    return Variant::kOneShot;
   return Variant::kStaged;
 }
 

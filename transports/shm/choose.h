@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which variant a call takes. A pure function of what all members know alike, so that they agree
-// without asking each other.
+// without asking each other. Whether a buffer lies in shared memory is not among it: each member
+// decides by itself how to show its own (peer_memory.h), within any variant.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "transports/group.h"
 
@@ -11,17 +13,31 @@ namespace echelon::shm {
 
 enum class Variant {
   kOneShot,  // everyone shows its input; everyone reduces all of it. Allreduce only
-  kStaged,   // owners reduce from and are read through staging, in rounds of one slot
+  kStaged,   // owners reduce from slots and are read through slots, in rounds of one slot
+  kRead,     // owners and readers copy from the others' own memory, by the kernel
 };
 
-// Sizes are bytes of the whole call. Set from a tuning file or by a test.
+// Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members.
+// The defaults are what docs/shm.md measures.
 struct Thresholds {
-  std::size_t one_shot = 8192;           // largest one-shot allreduce of many members
-  std::size_t one_shot_pair = SIZE_MAX;  // and of two: there it never moves more bytes
-  std::size_t block = SIZE_MAX;          // of a slot that is used in a round; at most all of it
+  std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
+  std::size_t one_shot_pair = 128 << 10;  // and of two, where it costs only one copy more
+  std::size_t read = SIZE_MAX;            // smallest kRead where every member has a core
+  std::size_t read_crowded = SIZE_MAX;    // and where members share cores
+  std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
+  std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
+  std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
   std::size_t stream = 8 << 20;  // from here on results of calls out of place bypass the cache
 };
 
-Variant choose(GroupKind kind, std::size_t bytes, int members, const Thresholds& thresholds);
+struct Question {
+  GroupKind kind;
+  std::size_t bytes;
+  int members;
+  bool crowded;         // more members than cores
+  bool can_read_peers;  // every member may read every other's memory
+};
+
+Variant choose(const Question& question, const Thresholds& thresholds);
 
 }  // namespace echelon::shm

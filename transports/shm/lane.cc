@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a lane does when: planning a call, and the conditions of each step.
 #include "transports/shm/lane.h"
 
+#include <algorithm>
 #include <cassert>
 
-#include "lib/base/dtype.h"
-#include "lib/reduce/reduce.h"
-#include "transports/shm/bell.h"
-#include "transports/shm/copy.h"
-
 namespace echelon::shm {
+namespace {
 
-void Team::announce() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // bell.h, invariant 1
-  for (int m = 0; m < size(); ++m) {
-    BellLine& line = segments[m].bell();
-    if (line.sleeping.load(std::memory_order_relaxed) != 0 && m != self)
-      bell->ring(line, nonces[m]);
-  }
+std::size_t line_multiple(std::size_t bytes) {
+  return std::max(bytes / kLine, std::size_t{1}) * kLine;
 }
 
-Lane::Lane(Team& team, int index)
-    : team_(team), index_(index), sources_(team.size()), shares_(team.size()) {
+}  // namespace
+
+Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
+    : team_(team),
+      bell_(bell),
+      thresholds_(thresholds),
+      index_(index),
+      sources_(team.size()),
+      shares_(team.size()) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
 }
 
@@ -28,39 +28,86 @@ void Lane::start(const GroupWork& work) {
   assert(!busy_);
   work_ = work;
   busy_ = true;
-  begin_ = end_;
-  plan();
-  ready_from_ = gather_from_ = 0;
+  total_ = 0;
+  for (const GroupPart& part : work.parts) total_ += part.bytes;
+  planned_ = try_variant();
+  if (planned_) plan();
+}
+
+bool Lane::try_variant() {
+  Question question{work_.kind, total_, team_.size(), team_.crowded, false};
+  variant_ = choose(question, thresholds_);
+  question.can_read_peers = true;
+  const Variant best = choose(question, thresholds_);
+  if (best == variant_) return true;
+  if (team_.readable() == Team::Readable::kUnknown) return false;
+  if (team_.readable() == Team::Readable::kYes) variant_ = best;
+  return true;
 }
 
 // Shares and rounds. The same result on every member.
 void Lane::plan() {
-  const std::size_t n = shares_.size();
-  total_ = 0;
-  for (const GroupPart& part : work_.parts) total_ += part.bytes;
-  variant_ = choose(work_.kind, total_, team_.size(), team_.thresholds);
-  streaming_ = total_ >= team_.thresholds.stream && work_.input != work_.output;
+  planned_ = true;
+  begin_ = end_;
+  ready_from_ = gather_from_ = 0;
+  reduce_at_ = gather_at_ = 0;
+  own_ = {};
+  streaming_ = total_ >= thresholds_.stream && work_.input != work_.output;
   in_line_ = variant_ == Variant::kOneShot && total_ <= kInlineBytes;
+  if (!in_line_) show();
+  const auto size = static_cast<std::size_t>(team_.size());
+  const std::size_t whole_slot = team_.segments[0].shape().slot_bytes;
+  const std::size_t slot = std::min(whole_slot, thresholds_.block);
+  block_ = line_multiple(slot);
+  if (variant_ == Variant::kStaged && work_.kind != GroupKind::kAllgather)
+    block_ = line_multiple(slot / size);  // a slot holds a block for each owner
+  if (variant_ == Variant::kRead) block_ = line_multiple(thresholds_.read_block);
+  chunk_ = block_;
+  if (variant_ == Variant::kRead)
+    chunk_ = line_multiple(std::min(whole_slot, team_.scratch.size() / size));
+  plan_shares();
   std::size_t largest = total_;
-  const std::size_t slot = std::min(team_.shape.slot_bytes, team_.thresholds.block);
-  if (variant_ == Variant::kOneShot) {
-    block_ = slot;
-  } else if (work_.kind == GroupKind::kAllreduce) {
-    block_ = slot / n / kLine * kLine;
+  if (variant_ != Variant::kOneShot) {
+    largest = 0;
+    for (const Region& share : shares_) largest = std::max(largest, share.bytes());
+  }
+  end_ = begin_ + std::max<std::uint64_t>(1, largest / block_ + (largest % block_ != 0));
+}
+
+void Lane::plan_shares() {
+  if (variant_ == Variant::kOneShot) return;
+  const std::size_t n = shares_.size();
+  if (work_.kind == GroupKind::kAllreduce) {
     const std::size_t units = (total_ + kLine - 1) / kLine;
     for (std::size_t o = 0; o < n; ++o)
       shares_[o] = {kAnyOwner, std::min(total_, units * o / n * kLine),
                     std::min(total_, units * (o + 1) / n * kLine)};
-    largest = (units + n - 1) / n * kLine;
-  } else {
-    const bool reduces = work_.kind == GroupKind::kReduceScatter;
-    block_ = reduces ? slot / n / kLine * kLine : slot;
-    for (std::size_t o = 0; o < n; ++o) shares_[o] = {static_cast<int>(o), 0, 0};
-    for (const GroupPart& part : work_.parts) shares_[part.owner].end += part.bytes;
-    largest = 0;
-    for (const Region& share : shares_) largest = std::max(largest, share.bytes());
+    return;
   }
-  end_ = begin_ + std::max<std::uint64_t>(1, (largest + block_ - 1) / block_);
+  for (std::size_t o = 0; o < n; ++o) shares_[o] = {static_cast<int>(o), 0, 0};
+  for (const GroupPart& part : work_.parts) shares_[part.owner].end += part.bytes;
+}
+
+// Decides how the others read our memory: in place when it is shared, else as the variant says.
+void Lane::show() {
+  const bool read = variant_ == Variant::kRead;
+  if (!read && total_ < thresholds_.direct) return;
+  std::size_t in_end = 0, out_end = 0;
+  bool in_place = false;
+  for (const GroupPart& part : work_.parts) {
+    in_end = std::max(in_end, part.input_offset + part.bytes);
+    out_end = std::max(out_end, part.output_offset + part.bytes);
+    in_place |= work_.input + part.input_offset == work_.output + part.output_offset;
+  }
+  const auto look = [&](const std::byte* data, std::size_t bytes) -> Shown {
+    if (const auto range = find_shared(data, bytes))
+      return {range->id, range->offset, static_cast<std::uint32_t>(range->fd)};
+    if (read) return {Shown::kAddress, reinterpret_cast<std::uint64_t>(data), 0};
+    return {};
+  };
+  if (variant_ != Variant::kOneShot || !in_place) own_.input = look(work_.input, in_end);
+  if (variant_ != Variant::kOneShot && work_.kind == GroupKind::kAllreduce)
+    own_.output = look(work_.output, out_end);
 }
 
 // What `owner` owns in `round`; everything of the round in a one-shot call.
@@ -68,21 +115,27 @@ Region Lane::region(int owner, std::uint64_t round) const {
   const Region share =
       variant_ == Variant::kOneShot ? Region{kAnyOwner, 0, total_} : shares_[owner];
   const std::size_t begin = std::min(share.end, share.begin + (round - begin_) * block_);
-  return {share.owner, begin, std::min(share.end, begin + block_)};
+  return {share.owner, begin, begin + std::min(share.end - begin, block_)};
 }
 
 Lane::Step Lane::next() {
   if (!busy_) return Step::kNone;
+  if (!planned_) return try_variant() ? Step::kPlan : Step::kNone;
   if (staged_ < end_ && staged_ <= gathered_ + 1 && all_finished(staged_ - 1)) return Step::kStage;
   if (reduced_ < staged_ && all_ready()) return Step::kReduce;
   if (gathered_ < reduced_ && part_ready()) return Step::kGather;
-  return gathered_ == end_ ? Step::kEnd : Step::kNone;
+  if (gathered_ < end_) return Step::kNone;
+  const bool exposed = own_.input.where != Shown::kSlot || own_.output.where != Shown::kSlot;
+  return !exposed || all_finished(end_) ? Step::kEnd : Step::kNone;  // invariant 5
 }
 
 bool Lane::advance() {
   switch (next()) {
     case Step::kNone:
       return false;
+    case Step::kPlan:
+      plan();
+      return true;
     case Step::kStage:
       stage();
       return true;
@@ -110,11 +163,11 @@ bool Lane::all_finished(std::uint64_t rounds) {
 
 // Whether everything to reduce in this round is there.
 bool Lane::all_ready() {
-  if (work_.kind == GroupKind::kAllgather && variant_ != Variant::kOneShot) return true;
-  if (region(team_.self, reduced_).empty() && variant_ != Variant::kOneShot) return true;
+  if (!reduces()) return true;
+  if (variant_ != Variant::kOneShot && region(team_.self, reduced_).empty()) return true;
   for (; ready_from_ < team_.size(); ++ready_from_) {
     if (ready_from_ == team_.self) continue;
-    const auto& flag = lines(ready_from_).ready[reduced_ & 1].ready;
+    const auto& flag = lines(ready_from_).ready[parity(reduced_)].ready;
     if (flag.load(std::memory_order_acquire) != reduced_ + 1) return false;
   }
   return true;
@@ -122,118 +175,23 @@ bool Lane::all_ready() {
 
 // Whether the next owner's part, or the end of the round, is there.
 bool Lane::part_ready() {
-  if (variant_ == Variant::kOneShot || work_.kind == GroupKind::kReduceScatter) return true;
+  if (!gathers()) return true;
   for (; gather_from_ < team_.size(); ++gather_from_) {
     const int owner = (team_.self + gather_from_) % team_.size();
     if (region(owner, gathered_).empty()) continue;
     if (owner == team_.self) return true;
     const LaneLines& line = lines(owner);
-    const auto& flag =
-        work_.kind == GroupKind::kAllgather ? line.ready[gathered_ & 1].ready : line.done.reduced;
+    const auto& flag = reduces() ? line.done.reduced : line.ready[parity(gathered_)].ready;
     return flag.load(std::memory_order_acquire) >= gathered_ + 1;
   }
   return true;
-}
-
-std::byte* Lane::staging(std::uint64_t round) {
-  const int parity = static_cast<int>(round & 1);
-  if (in_line_) return lines(team_.self).ready[parity].payload;
-  return team_.segments[team_.self].input_slot(index_, parity);
-}
-
-const std::byte* Lane::staged(int member, std::uint64_t round) const {
-  const int parity = static_cast<int>(round & 1);
-  if (in_line_) return lines(member).ready[parity].payload;
-  return team_.segments[member].input_slot(index_, parity);
-}
-
-void Lane::stage() {
-  std::byte* slot = staging(staged_);
-  const auto put = [&](const Region& from, std::size_t at) {
-    pieces(work_.parts, from, [&](const Piece& piece) {
-      copy_block(slot + at + piece.position, work_.input + piece.input_offset, piece.bytes);
-    });
-    moved_ += from.bytes();
-  };
-  if (variant_ == Variant::kOneShot || work_.kind == GroupKind::kAllgather) {
-    put(region(team_.self, staged_), 0);
-  } else {
-    for (int owner = 0; owner < team_.size(); ++owner)
-      if (owner != team_.self) put(region(owner, staged_), owner * block_);
-  }
-  lines(team_.self).ready[staged_ & 1].ready.store(staged_ + 1, std::memory_order_release);
-  ++staged_;
-  team_.announce();
-}
-
-void Lane::reduce() {
-  const bool one_shot = variant_ == Variant::kOneShot;
-  ready_from_ = 0;
-  if (one_shot) {
-    reduce_region(region(team_.self, reduced_), 0);
-    if (reduced_ == begin_) known_finished_ = std::max(known_finished_, begin_);  // invariant 3
-    ++reduced_;
-    finish_round();
-    return;
-  }
-  if (work_.kind != GroupKind::kAllgather) reduce_region(region(team_.self, reduced_), team_.self);
-  ++reduced_;
-  if (work_.kind == GroupKind::kAllreduce) {
-    lines(team_.self).done.reduced.store(reduced_, std::memory_order_release);
-    team_.announce();
-  }
-}
-
-// Reduces `region` of all members, which is at `slot_index` blocks in their slots.
-void Lane::reduce_region(const Region& region, int slot_index) {
-  const bool shown = variant_ == Variant::kStaged && work_.kind == GroupKind::kAllreduce;
-  const std::size_t element = size_of(work_.dtype);
-  const std::size_t at = slot_index * block_;
-  std::byte* result = team_.segments[team_.self].result_slot(index_, int(reduced_ & 1));
-  pieces(work_.parts, region, [&](const Piece& piece) {
-    for (int m = 0; m < team_.size(); ++m)
-      sources_[m] = m == team_.self ? work_.input + piece.input_offset
-                                    : staged(m, reduced_) + at + piece.position;
-    std::byte* user = work_.output + piece.output_offset;
-    std::byte* out = shown || streaming_ ? result + piece.position : user;
-    echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / element);
-    deliver(user, out, piece.bytes, streaming_);
-  });
-  const std::size_t taken = region.bytes() * (sources_.size() - 1);
-  moved_ += taken;
-  team_.bytes_taken += taken;
-}
-
-void Lane::gather() {
-  if (gather_from_ < team_.size() && variant_ != Variant::kOneShot &&
-      work_.kind != GroupKind::kReduceScatter) {
-    gather_from((team_.self + gather_from_) % team_.size());
-    if (++gather_from_ < team_.size()) return;
-  }
-  finish_round();
-  team_.announce();
-}
-
-void Lane::gather_from(int owner) {
-  const bool own = owner == team_.self;
-  const bool reduced = work_.kind == GroupKind::kAllreduce;
-  if (own && reduced) return;
-  const Region from = region(owner, gathered_);
-  const int parity = static_cast<int>(gathered_ & 1);
-  const std::byte* slot = reduced ? team_.segments[owner].result_slot(index_, parity)
-                                  : team_.segments[owner].input_slot(index_, parity);
-  pieces(work_.parts, from, [&](const Piece& piece) {
-    const std::byte* in = own ? work_.input + piece.input_offset : slot + piece.position;
-    deliver(work_.output + piece.output_offset, in, piece.bytes, streaming_);
-  });
-  moved_ += from.bytes();
-  if (!own) team_.bytes_taken += from.bytes();
 }
 
 void Lane::finish_round() {
   gather_from_ = 0;
   ++gathered_;
   lines(team_.self).done.finished.store(gathered_, std::memory_order_release);
+  if (!in_line_) team_.announce(bell_);  // invariant 4
 }
 
 }  // namespace echelon::shm

@@ -19,8 +19,13 @@
 //     knows that all have finished >= r, without looking. A chain of small calls therefore
 //     touches one line per member and call, for payload and flag together.
 //  4. Flags are stored with release and read with acquire; the fence and the look at the
-//     sleepers come after (bell.h).
-//  5. Only the member itself reads its user memory, so its call ends when its own work ends.
+//     sleepers come after (bell.h). The last flag of a call whose payload is in the ready line is
+//     not followed by them: who waits for it is woken by the next call's flag.
+//  5. A member whose user memory is shown to others ends the call only when all members have
+//     finished its last round: then, by 1, nobody reads that memory any more. In one-shot rounds
+//     an input that is reduced in place is never shown, for others may still be reading it. In
+//     the other variants a member overwrites of its shown memory only what it owns, which nobody
+//     else reduces, and what it gathers, which its owner has reduced before.
 //
 // Thread safety: none; the engine's thread only.
 #pragma once
@@ -31,36 +36,22 @@
 
 #include "transports/group.h"
 #include "transports/shm/choose.h"
+#include "transports/shm/peer_memory.h"
 #include "transports/shm/pieces.h"
 #include "transports/shm/segment.h"
+#include "transports/shm/team.h"
 
 namespace echelon::shm {
 
-// What the lanes of an engine share.
-class Bell;
-
-struct Team {
-  int self = 0;
-  std::vector<Segment> segments;      // in group order
-  std::vector<std::uint64_t> nonces;  // of the segments
-  SegmentShape shape;
-  Thresholds thresholds;
-  std::uint64_t bytes_taken = 0;
-  Bell* bell = nullptr;
-
-  int size() const { return static_cast<int>(segments.size()); }
-  void announce();  // wakes members that sleep; after every flag
-};
-
 class Lane {
  public:
-  Lane(Team& team, int index);
+  Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index);
 
   void start(const GroupWork& work);
   bool busy() const { return busy_; }
   bool ready() { return next() != Step::kNone; }  // advance() would do something
 
-  // Does one step, of at most a slot's bytes. False when it has to wait for others.
+  // Does one step, of at most some hundred KiB. False when it has to wait for others.
   bool advance();
 
   // Forgets the call. True when there was one.
@@ -70,27 +61,43 @@ class Lane {
   std::size_t take_moved() { return std::exchange(moved_, 0); }
 
  private:
-  enum class Step { kNone, kStage, kReduce, kGather, kEnd };
+  enum class Step { kNone, kPlan, kStage, kReduce, kGather, kEnd };
 
+  // lane.cc: what to do when
+  bool try_variant();  // false while it is not known whether memory can be read
   void plan();
+  void plan_shares();
+  void show();
   Step next();
-  void stage();
-  void reduce();
-  void reduce_region(const Region& region, int slot_index);
-  void gather();
-  void gather_from(int owner);
-  void finish_round();
-
   bool all_finished(std::uint64_t rounds);
   bool all_ready();
   bool part_ready();
+  void finish_round();
 
+  // lane_data.cc: moving bytes
+  void stage();
+  void put(const Region& from, std::byte* slot);
+  void reduce();
+  void reduce_region(const Region& region, std::size_t slot_at);
+  void gather();
+  void gather_region(int owner, const Region& from, std::size_t slot_at);
+  const std::byte* fetch_input(int member, const Piece& piece, std::size_t slot_at);
+  void fetch_output(int owner, const Piece& piece, std::size_t slot_at);
+  ShownPair shown(int member, std::uint64_t round) const;
+
+  bool gathers() const {
+    return variant_ != Variant::kOneShot && work_.kind != GroupKind::kReduceScatter;
+  }
+  bool reduces() const {
+    return variant_ == Variant::kOneShot || work_.kind != GroupKind::kAllgather;
+  }
   Region region(int owner, std::uint64_t round) const;
-  const std::byte* staged(int member, std::uint64_t round) const;
-  std::byte* staging(std::uint64_t round);
   LaneLines& lines(int member) const { return *lines_[member]; }
+  static int parity(std::uint64_t round) { return static_cast<int>(round & 1); }
 
   Team& team_;
+  Bell& bell_;
+  const Thresholds& thresholds_;
   const int index_;
   std::vector<LaneLines*> lines_;          // of all members
   std::vector<const std::byte*> sources_;  // scratch
@@ -99,10 +106,13 @@ class Lane {
   GroupWork work_;
   Variant variant_ = Variant::kOneShot;
   bool busy_ = false;
+  bool planned_ = false;
   bool in_line_ = false;      // the payload travels in the ready line
   bool streaming_ = false;    // results bypass the cache
+  ShownPair own_;             // how the others read our memory
   std::size_t total_ = 0;     // bytes of the call
   std::size_t block_ = 0;     // bytes of one owner in one round
+  std::size_t chunk_ = 0;     // bytes of one owner reduced in one step
   std::uint64_t begin_ = 0;   // first round of the call
   std::uint64_t end_ = 0;     // one past its last
   std::uint64_t staged_ = 0;  // rounds staged, reduced, gathered, ever
@@ -111,6 +121,8 @@ class Lane {
   std::uint64_t known_finished_ = 0;  // all members have finished at least this
   int ready_from_ = 0;                // members seen ready in the round to reduce
   int gather_from_ = 0;               // owners gathered in the round to gather
+  std::size_t reduce_at_ = 0;         // bytes of our region reduced in this round
+  std::size_t gather_at_ = 0;         // bytes of the owner's region gathered
   std::size_t moved_ = 0;
 };
 

@@ -73,6 +73,7 @@ class Segment {
   static Segment map(Fd fd, const SegmentShape& shape, std::uint64_t nonce);
 
   int fd() const { return fd_.get(); }
+  const SegmentShape& shape() const { return shape_; }
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
   BellLine& bell() const { return *reinterpret_cast<BellLine*>(base_ + sizeof(SegmentHeader)); }
   LaneLines& lane(int lane) const;

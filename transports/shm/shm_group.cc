@@ -33,13 +33,21 @@ struct Address {
   std::uint32_t pid = 0;
   std::uint32_t fd = 0;
   std::uint64_t nonce = 0;
+  std::uint64_t header = 0;  // of the segment in its owner's address space
 
   std::string pack() const {
-    return ByteWriter().text(host).u64(pid_namespace).u32(pid).u32(fd).u64(nonce).take();
+    return ByteWriter()
+        .text(host)
+        .u64(pid_namespace)
+        .u32(pid)
+        .u32(fd)
+        .u64(nonce)
+        .u64(header)
+        .take();
   }
   static Address parse(const std::string& bytes) {
     ByteReader reader(bytes, "shared memory address");
-    Address a{reader.text(), reader.u64(), reader.u32(), reader.u32(), reader.u64()};
+    Address a{reader.text(), reader.u64(), reader.u32(), reader.u32(), reader.u64(), reader.u64()};
     reader.expect_end();
     return a;
   }
@@ -64,16 +72,18 @@ Segment open_segment(const Address& own, const Address& peer, const shm::Segment
 
 class ShmGroup final : public GroupEngine {
  public:
-  ShmGroup(Team team, std::unique_ptr<Bell> bell) : team_(std::move(team)), bell_(std::move(bell)) {
-    team_.bell = bell_.get();
-    lanes_.reserve(team_.shape.lanes);
-    for (int i = 0; i < team_.shape.lanes; ++i) lanes_.emplace_back(team_, i);
+  ShmGroup(std::unique_ptr<Team> team, std::unique_ptr<Bell> bell, const ShmOptions& options)
+      : options_(options), team_(std::move(team)), bell_(std::move(bell)) {
+    lanes_.reserve(options_.shape.lanes);
+    for (int i = 0; i < options_.shape.lanes; ++i)
+      lanes_.emplace_back(*team_, *bell_, options_.thresholds, i);
+    team_->announce(*bell_);  // that we have tried to read the others
   }
 
-  int lanes() const override { return team_.shape.lanes; }
+  int lanes() const override { return options_.shape.lanes; }
   bool done(int lane) const override { return failed() != ECH_OK || !lanes_[lane].busy(); }
   ech_status failed() const override { return failed_.load(std::memory_order_acquire); }
-  std::uint64_t bytes() const override { return team_.bytes_taken; }
+  std::uint64_t bytes() const override { return team_->bytes_taken; }
   Link link() const override { return {LinkKind::kShm, 0.2e-6, 8e9, Source::kDefault}; }
 
   void start(int lane, const GroupWork& work) override {
@@ -83,6 +93,7 @@ class ShmGroup final : public GroupEngine {
     while (lanes_[lane].advance())
       if (lanes_[lane].moved() >= kProgressBytes) break;
     lanes_[lane].take_moved();
+    if (team_->failure != ECH_OK) fail(team_->failure);
   }
 
   bool progress() override;
@@ -94,8 +105,14 @@ class ShmGroup final : public GroupEngine {
   void sleep(std::chrono::nanoseconds limit) override { bell_->sleep(limit); }
 
  private:
-  Team team_;
-  std::unique_ptr<Bell> bell_;
+  void fail(ech_status status) {
+    ech_status ok = ECH_OK;
+    failed_.compare_exchange_strong(ok, status);
+  }
+
+  const ShmOptions options_;
+  const std::unique_ptr<Team> team_;
+  const std::unique_ptr<Bell> bell_;
   std::vector<Lane> lanes_;
   std::size_t first_ = 0;  // the lane to begin with: all get their turn
   std::atomic<ech_status> failed_{ECH_OK};
@@ -115,12 +132,12 @@ bool ShmGroup::progress() {
     moved += lane.take_moved();
   }
   first_ = (first_ + 1) % lanes_.size();
+  if (team_->failure != ECH_OK) fail(team_->failure);
   return any;
 }
 
 void ShmGroup::abort() {
-  ech_status ok = ECH_OK;
-  failed_.compare_exchange_strong(ok, ECH_ERR_ABORTED);
+  fail(ECH_ERR_ABORTED);
   bell_->ring_self();
 }
 
@@ -136,8 +153,12 @@ class ShmMedium final : public GroupMedium {
  public:
   explicit ShmMedium(const ShmOptions& options)
       : options_(options), segment_(Segment::create(options.shape)) {
-    own_ = {shm::host_identity(), shm::pid_namespace(), static_cast<std::uint32_t>(getpid()),
-            static_cast<std::uint32_t>(segment_.fd()), segment_.header().nonce};
+    own_ = {shm::host_identity(),
+            shm::pid_namespace(),
+            static_cast<std::uint32_t>(getpid()),
+            static_cast<std::uint32_t>(segment_.fd()),
+            segment_.header().nonce,
+            reinterpret_cast<std::uint64_t>(&segment_.header())};
     bell_ = std::make_unique<Bell>(segment_.bell(), own_.nonce);
   }
 
@@ -150,19 +171,19 @@ class ShmMedium final : public GroupMedium {
                                 options_.shape.slot_bytes, members.size(), least));
     if (self < 0 || static_cast<std::size_t>(self) >= members.size())
       throw invalid(fmt::format("member {} of a group of {}", self, members.size()));
-    Team team;
-    team.self = self;
-    team.shape = options_.shape;
-    team.thresholds = options_.thresholds;
+    std::vector<Segment> segments;
+    std::vector<shm::Member> team;
     for (std::size_t m = 0; m < members.size(); ++m) {
       const Address peer = Address::parse(members[m]);
       const bool own = static_cast<int>(m) == self;
       if (own != (peer.nonce == own_.nonce))
         throw invalid(fmt::format("member {} has {} address", m, own ? "not our" : "our"));
-      team.nonces.push_back(peer.nonce);
-      team.segments.push_back(own ? std::move(segment_) : open_segment(own_, peer, options_.shape));
+      team.push_back({peer.pid, peer.nonce, peer.header});
+      segments.push_back(own ? std::move(segment_) : open_segment(own_, peer, options_.shape));
     }
-    return std::make_unique<ShmGroup>(std::move(team), std::move(bell_));
+    return std::make_unique<ShmGroup>(
+        std::make_unique<Team>(self, std::move(segments), std::move(team)), std::move(bell_),
+        options_);
   }
 
  private:

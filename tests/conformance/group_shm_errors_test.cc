@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What shared memory refuses, and the allocations that ranks can map.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <functional>
+
+#include "lib/base/bytes.h"
+#include "lib/base/error.h"
+#include "transports/shm/choose.h"
+#include "transports/shm/shared_alloc.h"
+#include "transports/shm/shm_group.h"
+
+namespace echelon {
+namespace {
+
+// The error of `action`, as "code: message".
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return std::to_string(e.code()) + ": " + e.what();
+  }
+  return "";
+}
+
+std::string connect_error(const std::string& peer, const ShmOptions& options = {}) {
+  return error_of([&] {
+    auto medium = make_shm_group(options);
+    const std::string members[] = {medium->address(), peer};
+    medium->connect(0, members);
+  });
+}
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
+}
+
+TEST(ShmErrors, AddressesAreChecked) {
+  expect_contains(connect_error(""), "shared memory address");
+  const std::string good = make_shm_group()->address();
+  for (std::size_t n = 0; n < good.size(); ++n)
+    EXPECT_NE(connect_error(good.substr(0, n)), "") << n << " bytes of an address";
+  EXPECT_NE(connect_error(good + "x"), "");
+}
+
+TEST(ShmErrors, AnotherHostOrPidNamespaceIsNamed) {
+  const auto peer = make_shm_group();
+  std::string address = peer->address();
+  address[5] ^= 1;  // in the host's identity, which comes first
+  expect_contains(connect_error(address), "on another host");
+  address = peer->address();
+  ByteReader reader(address, "address");
+  const std::size_t host = 4 + reader.text().size();
+  address[host] ^= 1;
+  expect_contains(connect_error(address), "pid namespace");
+}
+
+TEST(ShmErrors, AMemberThatHasGoneIsNamed) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string address = make_shm_group()->address();
+    _exit(write(ends[1], address.data(), address.size()) < 0);
+  }
+  char bytes[256];
+  const ssize_t n = read(ends[0], bytes, sizeof bytes);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  close(ends[0]);
+  close(ends[1]);
+  const std::string error = connect_error({bytes, static_cast<std::size_t>(n)});
+  expect_contains(error, std::to_string(ECH_ERR_UNSUPPORTED) + ": shared memory of pid " +
+                             std::to_string(child));
+  expect_contains(error, "hidepid");
+}
+
+TEST(ShmErrors, SettingsMustAgree) {
+  ShmOptions other;
+  other.shape.slot_bytes = 8192;
+  const auto peer = make_shm_group(other);
+  expect_contains(connect_error(peer->address()), "not the same settings");
+  other.shape.lanes = 0;
+  expect_contains(error_of([&] { make_shm_group(other); }), "0 lanes, expected 1 to 64");
+  other.shape = {8, 1000};
+  expect_contains(error_of([&] { make_shm_group(other); }), "multiple of 4096");
+}
+
+TEST(SharedAlloc, FindsWhatItGave) {
+  int local = 0;
+  EXPECT_FALSE(find_shared(&local, sizeof local));
+  auto* memory = static_cast<std::byte*>(shared_alloc(10000));
+  std::memset(memory, 1, 10000);
+  const auto range = find_shared(memory + 100, 9900);
+  ASSERT_TRUE(range);
+  EXPECT_EQ(range->offset, 100u);
+  EXPECT_GT(range->id, 1u);
+  EXPECT_TRUE(find_shared(memory, 12288)) << "whole pages";
+  EXPECT_FALSE(find_shared(memory, 12289));
+  EXPECT_FALSE(find_shared(memory - 1, 1));
+  EXPECT_FALSE(find_shared(memory + 1, SIZE_MAX));
+  shared_free(memory);
+  EXPECT_FALSE(find_shared(memory, 1));
+  expect_contains(error_of([&] { shared_free(memory); }), "no shared allocation");
+  expect_contains(error_of([] { shared_alloc(SIZE_MAX); }), "too large");
+  shared_free(nullptr);
+  shared_free(shared_alloc(0));
+}
+
+TEST(Choose, FollowsTheThresholds) {
+  using shm::Variant;
+  const shm::Thresholds t{.one_shot = 100, .one_shot_pair = 200, .read = 5000, .read_crowded = 900};
+  const auto variant = [&](GroupKind kind, std::size_t bytes, int members, bool crowded, bool can) {
+    return shm::choose({kind, bytes, members, crowded, can}, t);
+  };
+  EXPECT_EQ(variant(GroupKind::kAllreduce, 100, 8, true, true), Variant::kOneShot);
+  EXPECT_EQ(variant(GroupKind::kAllreduce, 101, 8, true, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupKind::kAllreduce, 200, 2, false, true), Variant::kOneShot);
+  EXPECT_EQ(variant(GroupKind::kAllgather, 8, 2, false, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupKind::kAllgather, 0, 2, false, true), Variant::kOneShot);
+  EXPECT_EQ(variant(GroupKind::kReduceScatter, 1000, 4, true, true), Variant::kRead);
+  EXPECT_EQ(variant(GroupKind::kReduceScatter, 1000, 4, false, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupKind::kReduceScatter, 1000, 4, true, false), Variant::kStaged);
+}
+
+}  // namespace
+}  // namespace echelon

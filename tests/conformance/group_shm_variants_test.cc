@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every variant forced on every call, with slots so small that calls take many rounds.
+#include "tests/conformance/group_suite.h"
+#include "transports/shm/shared_alloc.h"
+#include "transports/shm/shm_group.h"
+
+namespace echelon::test {
+namespace {
+
+Memory shared_memory(std::size_t bytes) {
+  return Memory(static_cast<std::byte*>(shared_alloc(bytes)), shared_free);
+}
+
+GroupCase shm_case(const char* name, bool processes, const ShmOptions& options) {
+  return {name, processes, [=] { return make_shm_group(options); }};
+}
+
+GroupCase shared_case(const char* name, const ShmOptions& options) {
+  GroupCase made = shm_case(name, true, options);
+  made.allocate = shared_memory;
+  return made;
+}
+
+ShmOptions forced(std::size_t one_shot, std::size_t read, std::size_t slot_bytes) {
+  ShmOptions options;
+  options.shape.slot_bytes = slot_bytes;
+  options.thresholds.one_shot = options.thresholds.one_shot_pair = one_shot;
+  options.thresholds.read = options.thresholds.read_crowded = read;
+  options.thresholds.direct = 1;
+  options.thresholds.stream = 1 << 16;
+  return options;
+}
+
+constexpr std::size_t kNever = SIZE_MAX, kSlot = 64 << 10, kPage = 4096;
+
+ShmOptions small_rounds(ShmOptions options) {
+  options.thresholds.read_block = 5000;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shm, GroupSuite,
+    testing::Values(shm_case("OneShot", false, forced(kNever, kNever, kPage)),
+                    shm_case("Staged", true, forced(0, kNever, kPage)),
+                    shm_case("Read", true, forced(0, 1, kSlot)),
+                    shm_case("ReadInRounds", false, small_rounds(forced(0, 1, kPage))),
+                    shared_case("DirectOneShot", forced(kNever, kNever, kSlot)),
+                    shared_case("DirectStaged", forced(0, kNever, kPage)),
+                    shared_case("DirectRead", small_rounds(forced(0, 1, kSlot)))),
+    case_name);
+
+}  // namespace
+}  // namespace echelon::test

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a lane moves bytes: into its slots, from the other members, into user memory.
+#include <cstring>
+
+#include "lib/base/dtype.h"
+#include "lib/reduce/reduce.h"
+#include "transports/shm/copy.h"
+#include "transports/shm/lane.h"
+
+namespace echelon::shm {
+namespace {
+
+constexpr std::size_t kGatherBytes = std::size_t{128} << 10;  // in one step
+
+static_assert(sizeof(ShownPair) <= kInlineBytes);
+
+// The next `limit` bytes of a region of which `at` bytes are done.
+Region next_chunk(const Region& region, std::size_t at, std::size_t limit) {
+  const std::size_t begin = region.begin + at;
+  return {region.owner, begin, begin + std::min(limit, region.end - begin)};
+}
+
+}  // namespace
+
+ShownPair Lane::shown(int member, std::uint64_t round) const {
+  ShownPair pair;
+  std::memcpy(&pair, lines(member).ready[parity(round)].payload, sizeof pair);
+  return pair;
+}
+
+void Lane::put(const Region& from, std::byte* slot) {
+  pieces(work_.parts, from, [&](const Piece& piece) {
+    copy_block(slot + piece.position, work_.input + piece.input_offset, piece.bytes);
+  });
+  moved_ += from.bytes();
+}
+
+void Lane::stage() {
+  ReadyLine& line = lines(team_.self).ready[parity(staged_)];
+  std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
+  if (in_line_) {
+    put(region(team_.self, staged_), line.payload);
+  } else {
+    std::memcpy(line.payload, &own_, sizeof own_);
+    const bool whole = variant_ == Variant::kOneShot || work_.kind == GroupKind::kAllgather;
+    for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
+      if (whole == (owner == team_.self))
+        put(region(owner, staged_), whole ? slot : slot + owner * block_);
+  }
+  line.ready.store(staged_ + 1, std::memory_order_release);
+  ++staged_;
+  team_.announce(bell_);
+}
+
+// Our region of the round, chunk by chunk.
+void Lane::reduce() {
+  if (reduces()) {
+    const Region whole = region(team_.self, reduced_);
+    const Region chunk = next_chunk(whole, reduce_at_, chunk_);
+    const std::size_t first = variant_ == Variant::kOneShot ? 0 : team_.self * block_;
+    reduce_region(chunk, first + reduce_at_);
+    reduce_at_ += chunk.bytes();
+    if (reduce_at_ < whole.bytes()) return;
+  }
+  reduce_at_ = 0;
+  ready_from_ = 0;
+  if (variant_ == Variant::kOneShot && reduced_ == begin_)
+    known_finished_ = std::max(known_finished_, begin_);  // invariant 3
+  ++reduced_;
+  if (variant_ == Variant::kOneShot) return finish_round();
+  if (work_.kind != GroupKind::kAllreduce) return;
+  lines(team_.self).done.reduced.store(reduced_, std::memory_order_release);
+  team_.announce(bell_);
+}
+
+// Reduces `region` of all members, which is at slot_at in their slots.
+void Lane::reduce_region(const Region& region, std::size_t slot_at) {
+  const bool to_slot = gathers() && own_.output.where == Shown::kSlot;
+  const std::size_t element = size_of(work_.dtype);
+  std::byte* result = team_.segments[team_.self].result_slot(index_, parity(reduced_));
+  const std::size_t result_at = variant_ == Variant::kRead ? 0 : reduce_at_;
+  pieces(work_.parts, region, [&](const Piece& piece) {
+    for (int m = 0; m < team_.size(); ++m) sources_[m] = fetch_input(m, piece, slot_at);
+    if (team_.failure != ECH_OK) return;
+    std::byte* user = work_.output + piece.output_offset;
+    std::byte* out = to_slot || streaming_ ? result + result_at + piece.position : user;
+    echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / element);
+    deliver(user, out, piece.bytes, streaming_);
+  });
+  const std::size_t taken = region.bytes() * (sources_.size() - 1);
+  moved_ += taken;
+  team_.bytes_taken += taken;
+}
+
+// Where a piece of a member's input can be loaded from. What only the kernel can read is copied
+// to scratch first.
+const std::byte* Lane::fetch_input(int member, const Piece& piece, std::size_t slot_at) {
+  if (member == team_.self) return work_.input + piece.input_offset;
+  const std::size_t at = slot_at + piece.position;
+  if (in_line_) return lines(member).ready[parity(reduced_)].payload + at;
+  const Shown from = shown(member, reduced_).input;
+  if (from.where == Shown::kSlot)
+    return team_.segments[member].input_slot(index_, parity(reduced_)) + at;
+  if (from.where != Shown::kAddress) {
+    const std::byte* base = team_.memory.map(member, from);
+    if (base == nullptr) team_.failure = ECH_ERR_SYSTEM;
+    return base == nullptr ? nullptr : base + from.at + piece.input_offset;
+  }
+  std::byte* scratch = team_.scratch.data() + member * chunk_ + piece.position;
+  const ech_status status =
+      team_.memory.read(member, from.at + piece.input_offset, scratch, piece.bytes);
+  if (status != ECH_OK) team_.failure = status;
+  return scratch;
+}
+
+// The next part of the round, or a chunk of it; or the round's end.
+void Lane::gather() {
+  if (gathers() && gather_from_ < team_.size()) {
+    const int owner = (team_.self + gather_from_) % team_.size();
+    const Region whole = region(owner, gathered_);
+    const Region chunk = next_chunk(whole, gather_at_, kGatherBytes);
+    gather_region(owner, chunk, gather_at_);
+    gather_at_ += chunk.bytes();
+    if (gather_at_ < whole.bytes()) return;
+    gather_at_ = 0;
+    if (++gather_from_ < team_.size()) return;
+  }
+  finish_round();
+}
+
+void Lane::gather_region(int owner, const Region& from, std::size_t slot_at) {
+  if (owner != team_.self) {
+    pieces(work_.parts, from, [&](const Piece& piece) { fetch_output(owner, piece, slot_at); });
+    team_.bytes_taken += from.bytes();
+  } else if (!reduces()) {
+    pieces(work_.parts, from, [&](const Piece& piece) {
+      deliver(work_.output + piece.output_offset, work_.input + piece.input_offset, piece.bytes,
+              streaming_);
+    });
+  }
+  moved_ += from.bytes();
+}
+
+// Brings a piece of what another owns to our output: its input in an allgather, else its output.
+void Lane::fetch_output(int owner, const Piece& piece, std::size_t slot_at) {
+  std::byte* out = work_.output + piece.output_offset;
+  const ShownPair pair = shown(owner, gathered_);
+  const Shown& from = reduces() ? pair.output : pair.input;
+  const std::size_t offset = reduces() ? piece.output_offset : piece.input_offset;
+  const Segment& segment = team_.segments[owner];
+  if (from.where == Shown::kSlot) {
+    const std::byte* slot = reduces() ? segment.result_slot(index_, parity(gathered_))
+                                      : segment.input_slot(index_, parity(gathered_));
+    return deliver(out, slot + slot_at + piece.position, piece.bytes, streaming_);
+  }
+  if (from.where == Shown::kAddress) {
+    const ech_status status = team_.memory.read(owner, from.at + offset, out, piece.bytes);
+    if (status != ECH_OK) team_.failure = status;
+    return;
+  }
+  const std::byte* base = team_.memory.map(owner, from);
+  if (base == nullptr)
+    team_.failure = ECH_ERR_SYSTEM;
+  else
+    deliver(out, base + from.at + offset, piece.bytes, streaming_);
+}
+
+}  // namespace echelon::shm

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/shm/team.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+namespace echelon::shm {
+namespace {
+
+constexpr std::size_t kScratch = std::size_t{256} << 10;  // within a second-level cache
+
+std::vector<std::uint32_t> pids(const std::vector<Member>& members) {
+  std::vector<std::uint32_t> all;
+  for (const Member& m : members) all.push_back(m.pid);
+  return all;
+}
+
+std::size_t online_cores() { return static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN)); }
+
+}  // namespace
+
+Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members)
+    : self(own),
+      segments(std::move(mapped)),
+      memory(pids(members)),
+      scratch(kScratch),
+      crowded(segments.size() > online_cores()),
+      members_(std::move(members)) {
+  for (const Segment& segment : segments) bells_.push_back(&segment.bell());
+  bells_[self]->reads_peers.store(try_reading() ? 2 : 1, std::memory_order_release);
+}
+
+bool Team::try_reading() {
+  for (int m = 0; m < size(); ++m) {
+    const std::uint64_t address = members_[m].header + offsetof(SegmentHeader, nonce);
+    std::uint64_t nonce = 0;
+    const ech_status status =
+        memory.read(m, address, reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
+    if (status == ECH_OK && nonce == members_[m].nonce) continue;
+    reason_ = fmt::format("memory of pid {} cannot be read: {}", members_[m].pid,
+                          status == ECH_OK ? "it has changed" : std::strerror(errno));
+    return false;
+  }
+  return true;
+}
+
+Team::Readable Team::readable() {
+  if (readable_ != Readable::kUnknown) return readable_;
+  bool all = true;
+  for (const BellLine* bell : bells_) {
+    const std::uint32_t reads = bell->reads_peers.load(std::memory_order_acquire);
+    if (reads == 0) return Readable::kUnknown;
+    all = all && reads == 2;
+  }
+  return readable_ = all ? Readable::kYes : Readable::kNo;
+}
+
+}  // namespace echelon::shm
