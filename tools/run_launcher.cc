@@ -209,7 +209,9 @@ void Launcher::handle(AgentLink& link, const Message& message) {
   if (message.kind == Frame::kExited) exited(rank, static_cast<int>(in.u32()));
   if (message.kind == Frame::kOutput) {
     LineWriter& writer = in.u8() == 1 ? found->second.out : found->second.err;
-    writer.write(std::string_view(message.body).substr(5));
+    const bool written = writer.write(std::string_view(message.body).substr(5));
+    // The reader of a pipe has left, as `head` does: no one wants the rest.
+    if (!written && !ending_) end(128 + SIGPIPE, SIGTERM);
   }
 }
 
