@@ -188,7 +188,8 @@ void Launcher::wait_for_event(Clock::time_point limit) {
     if (!alive) lost(link);
   }
   if (fds[0].revents != 0) on_signal();
-  if (fds[1].revents != 0) read_input();
+  // The rank that wanted input may have ended just now.
+  if (fds[1].revents != 0 && wants_input_ != nullptr) read_input();
 }
 
 void Launcher::handle(AgentLink& link, const Message& message) {
