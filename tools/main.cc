@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `echelon` program: one line per command.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -31,6 +32,10 @@ std::string one_line(const CLI::App*, const CLI::Error& error) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Without these, pipes would get the numbers of stdin, stdout and stderr.
+  int last = 0;
+  while ((last = open("/dev/null", O_RDWR | O_CLOEXEC)) >= 0 && last <= 2) {
+  }
   CLI::App app("Echelon: allreduce along the fabric that really connects the ranks.", "echelon");
   app.set_version_flag("--version", fmt::format("echelon {}.{}.{}", ECH_VERSION_MAJOR,
                                                 ECH_VERSION_MINOR, ECH_VERSION_PATCH));

@@ -71,12 +71,15 @@ void add_emulate_options(CLI::App& cmd, Options& o) {
                  "virtual cluster: 4x2:1gbit, 3+1+2:1gbit, 2x2x2:1gbit/10gbit, 4x2:2x1gbit");
   cmd.add_flag("--no-fabric", o.no_fabric, "do not tell the ranks the cluster's racks and speeds");
   cmd.add_option("--shell", o.shell, "run this command once, on host0, instead of ranks");
-  cmd.add_option("--traffic", o.traffic_file, "bytes per NIC and uplink afterwards, FILE as JSON")
-      ->expected(0, 1);
+  cmd.add_flag("--traffic{-}", o.traffic_file,
+               "bytes per NIC and uplink afterwards; --traffic=FILE: as JSON");
 }
 
 void print_traffic(const Options& o, const cluster::Traffic& traffic) {
-  if (o.traffic_file.empty()) return run::write_all(2, run::traffic_table(traffic));
+  if (o.traffic_file == "-") {
+    run::write_all(2, run::traffic_table(traffic));
+    return;
+  }
   cluster::write_file(o.traffic_file, run::traffic_json(traffic));
 }
 
@@ -85,7 +88,7 @@ int run_emulated(const Options& o) {
   const cluster::Traffic before = cluster.traffic();
   const int code =
       o.shell.empty() ? run::launch(run::make_plan(o, cluster)) : run::run_shell(cluster, o.shell);
-  if (o.traffic) print_traffic(o, cluster.traffic() - before);
+  if (!o.traffic_file.empty()) print_traffic(o, cluster.traffic() - before);
   return code;
 }
 
@@ -115,7 +118,6 @@ void add_run(CLI::App& app, const std::vector<std::string>& program) {
     if (*enter) throw CLI::RuntimeError(run::enter_main(program));
     options->program = cmd->remaining();
     options->program.insert(options->program.end(), program.begin(), program.end());
-    options->traffic = cmd->count("--traffic") > 0;
     throw CLI::RuntimeError(run_command(*options));
   });
 }

@@ -28,6 +28,7 @@ std::string last_line(std::string_view text) {
 AgentLink::~AgentLink() {
   close();
   if (pid_ < 0) return;
+  if (!greeted_) kill(pid_, SIGKILL);
   // The agent ends its ranks when its stdin closes; only a lost host's ssh needs more than that.
   for (int i = 0; i < 2000; ++i) {
     if (waitpid(pid_, nullptr, WNOHANG) != 0) return;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sodium.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -90,16 +91,20 @@ std::vector<std::string> problems_of_this_host(const CheckRequest& request) {
 }
 
 unsigned free_port() {
-  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (!fd || bind(fd.get(), generic, length) != 0 || getsockname(fd.get(), generic, &length) != 0) {
-    throw system_error("cannot find a free port");
+  // Below the ports that the kernel gives to outgoing connections: a rank that retries while no
+  // one listens yet could otherwise be given this very port and connect to itself.
+  constexpr std::uint32_t kLow = 10240, kHigh = 32768;
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    const std::uint32_t port = kLow + randombytes_uniform(kHigh - kLow);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    if (!fd) throw system_error("cannot create a socket");
+    if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return port;
   }
-  return ntohs(address.sin_port);
+  throw Error(ECH_ERR_SYSTEM, "cannot find a free port");
 }
 
 }  // namespace echelon::run

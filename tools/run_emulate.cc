@@ -66,7 +66,7 @@ std::string traffic_table(const cluster::Traffic& traffic) {
 
 std::string traffic_json(const cluster::Traffic& traffic) {
   const nlohmann::ordered_json out = {{"hosts", rows(traffic.nics, "host")},
-                              {"racks", rows(traffic.uplinks, "rack")}};
+                                      {"racks", rows(traffic.uplinks, "rack")}};
   return out.dump(2) + "\n";
 }
 

@@ -188,7 +188,8 @@ void Launcher::wait_for_event(Clock::time_point limit) {
     if (!alive) lost(link);
   }
   if (fds[0].revents != 0) on_signal();
-  if (fds[1].revents != 0) read_input();
+  // The rank that wanted input may have ended just now.
+  if (fds[1].revents != 0 && wants_input_ != nullptr) read_input();
 }
 
 void Launcher::handle(AgentLink& link, const Message& message) {
@@ -209,7 +210,9 @@ void Launcher::handle(AgentLink& link, const Message& message) {
   if (message.kind == Frame::kExited) exited(rank, static_cast<int>(in.u32()));
   if (message.kind == Frame::kOutput) {
     LineWriter& writer = in.u8() == 1 ? found->second.out : found->second.err;
-    writer.write(std::string_view(message.body).substr(5));
+    const bool written = writer.write(std::string_view(message.body).substr(5));
+    // The reader of a pipe has left, as `head` does: no one wants the rest.
+    if (!written && !ending_) end(128 + SIGPIPE, SIGTERM);
   }
 }
 

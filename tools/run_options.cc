@@ -112,7 +112,8 @@ void validate(const Options& options) {
       (!options.hosts.empty() || !options.hostfile.empty() || !options.launcher.empty())) {
     throw invalid("--emulate makes its own hosts; it does not go with -H, --hostfile, --launcher");
   }
-  if (options.emulate.empty() && options.traffic) throw invalid("--traffic needs --emulate");
+  if (options.emulate.empty() && !options.traffic_file.empty())
+    throw invalid("--traffic needs --emulate");
   if (options.no_fabric && !options.fabric.empty()) {
     throw invalid("--fabric and --no-fabric exclude each other");
   }

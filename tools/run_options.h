@@ -30,8 +30,7 @@ struct Options {
   std::string launcher;  // "", "ssh", "mpirun", "srun"
   std::string ssh_command = "ssh -o BatchMode=yes";
   std::string remote_echelon;  // path of this program there; "": the same as here
-  bool traffic = false;        // say how many bytes each NIC and uplink has moved
-  std::string traffic_file;    // "": a table on stderr
+  std::string traffic_file;    // bytes that each NIC and uplink has moved; "-": a table on stderr
   std::string shell;           // a command for host0 instead of ranks
   std::vector<std::string> program;
 };

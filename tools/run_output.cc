@@ -14,7 +14,7 @@ constexpr std::size_t kMaxLine = 1U << 20;
 
 }  // namespace
 
-void LineWriter::write(std::string_view bytes) {
+bool LineWriter::write(std::string_view bytes) {
   if (!tagged_) return write_all(fd_, bytes);
   std::string out;
   while (!bytes.empty()) {
@@ -25,22 +25,21 @@ void LineWriter::write(std::string_view bytes) {
     out += tag_ + partial_ + '\n';
     partial_.clear();
   }
-  write_all(fd_, out);
+  return write_all(fd_, out);
 }
 
-void LineWriter::finish() {
-  if (!partial_.empty()) write("\n");
-}
+bool LineWriter::finish() { return partial_.empty() || write("\n"); }
 
-void write_all(int fd, std::string_view bytes) {
+bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n > 0) bytes.remove_prefix(static_cast<std::size_t>(n));
     if (n >= 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) return;
+    if (errno != EAGAIN) return false;
     pollfd wait = {fd, POLLOUT, 0};
     poll(&wait, 1, -1);
   }
+  return true;
 }
 
 }  // namespace echelon::run

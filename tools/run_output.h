@@ -15,8 +15,9 @@ class LineWriter {
   LineWriter(int fd, std::string tag, bool tagged)
       : fd_(fd), tag_(std::move(tag)), tagged_(tagged) {}
 
-  void write(std::string_view bytes);
-  void finish();  // writes a last line that has no newline, and ends it
+  // These return false when no one reads the descriptor any more.
+  bool write(std::string_view bytes);
+  bool finish();  // writes a last line that has no newline, and ends it
 
  private:
   int fd_;
@@ -25,8 +26,7 @@ class LineWriter {
   std::string partial_;
 };
 
-// Writes all of it, waiting where the descriptor does not block; errors are ignored, as there is
-// no one to tell.
-void write_all(int fd, std::string_view bytes);
+// Writes all of it, waiting where the descriptor does not block. False when that cannot be.
+bool write_all(int fd, std::string_view bytes);
 
 }  // namespace echelon::run

@@ -57,9 +57,7 @@ void become_host(const Namespace::HostIdentity& identity) {
   if (sethostname(identity.name.data(), identity.name.size()) != 0) {
     throw system_error("cannot set the host name");
   }
-  mount_or_throw("none", "/", nullptr, MS_REC | MS_PRIVATE);
   mount_or_throw("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC);
-  mount_sysfs();
   // The first tmpfs holds the sources of the bind mounts; the second one hides it.
   mount_or_throw("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV);
   bind_text("boot_id", identity.boot_id + "\n", "/proc/sys/kernel/random/boot_id");
@@ -85,7 +83,9 @@ void close_others(int keep_a, int keep_b) {
   signal(SIGTERM, SIG_IGN);
   close_others(lifeline, report);
   try {
+    mount_or_throw("none", "/", nullptr, MS_REC | MS_PRIVATE);
     if (identity != nullptr) become_host(*identity);
+    mount_sysfs();
     set_network_defaults();
   } catch (const std::exception& e) {
     const std::string_view text = e.what();
@@ -143,7 +143,7 @@ Namespace Namespace::host(const HostIdentity& identity) {
   return start(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNS, &identity);
 }
 
-Namespace Namespace::network() { return start(CLONE_NEWNET, nullptr); }
+Namespace Namespace::network() { return start(CLONE_NEWNET | CLONE_NEWNS, nullptr); }
 
 void Namespace::await_ready() {
   std::string problem;

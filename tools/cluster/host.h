@@ -33,7 +33,7 @@ class Namespace {
 
   // A host; returns at once, await_ready() waits for its mounts.
   static Namespace host(const HostIdentity& identity);
-  // The switch: a network namespace only.
+  // The switch: a network namespace, and a mount namespace with its /sys.
   static Namespace network();
 
   void await_ready();  // throws what went wrong inside

@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <functional>
+#include <chrono>
+#include <fstream>
+#include <thread>
 
 #include "lib/base/error.h"
 
@@ -126,6 +128,44 @@ std::string shape_switch(const Spec& spec) {
   return lines;
 }
 
+// What a file below /sys/class/net of a namespace says.
+std::string device_state(const Namespace& where, const std::string& file) {
+  std::ifstream in(fmt::format("/proc/{}/root/sys/class/net/{}", where.pid(), file));
+  std::string state;
+  in >> state;
+  return state;
+}
+
+bool links_are_up(const Spec& spec, const Namespace& network, const std::vector<Namespace>& hosts) {
+  constexpr const char* kForwarding = "3";
+  const auto forwards = [&](const std::string& port) {
+    return device_state(network, port + "/brport/state") == kForwarding;
+  };
+  for (std::size_t h = 0; h < hosts.size(); ++h) {
+    for (int nic = 0; nic < spec.nics; ++nic) {
+      if (device_state(hosts[h], nic_name(nic) + "/operstate") != "up") return false;
+      if (!forwards(port_name(static_cast<int>(h), nic))) return false;
+    }
+  }
+  for (int rack = 0; spec.racks > 1 && rack < spec.racks; ++rack) {
+    if (!forwards(uplink_name(rack)) || !forwards(core_port_name(rack))) return false;
+  }
+  return true;
+}
+
+// A packet sent before a bridge port forwards is lost, and its sender waits a second or more
+// before it tries again.
+void await_links(const Spec& spec, const Namespace& network, const std::vector<Namespace>& hosts) {
+  constexpr std::chrono::seconds kLimit{5};
+  const auto limit = std::chrono::steady_clock::now() + kLimit;
+  while (!links_are_up(spec, network, hosts)) {
+    if (std::chrono::steady_clock::now() > limit) {
+      throw Error(ECH_ERR_SYSTEM, "virtual links did not come up within 5 s");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
 }  // namespace
 
 std::string nic_name(int nic) { return fmt::format("eth{}", nic); }
@@ -147,6 +187,7 @@ void connect(const Spec& spec, const Namespace& network, const std::vector<Names
     configure.add(hosts[h], "tc", shape_host(spec));
   }
   configure.finish();
+  await_links(spec, network, hosts);
 }
 
 }  // namespace echelon::cluster
