@@ -67,7 +67,8 @@ Divisions::Divisions(const Tiers& tiers, Slice whole, Ownership ownership, int l
 }
 
 int Divisions::leading_child(int tier, int group) const {
-  return tiers_.contains(tier, group, leader_) ? tiers_.child_of(tier, leader_) : 0;
+  const bool leads = leader_ != kNoLeader && tiers_.contains(tier, group, leader_);
+  return leads ? tiers_.child_of(tier, leader_) : 0;
 }
 
 Shares Divisions::shares(int tier, int group, const Rail& rail) const {

@@ -29,6 +29,8 @@ struct Rail {
 
 class Divisions {
  public:
+  static constexpr int kNoLeader = -1;
+
   // kLeader: all of a group's buffer belongs to `leader` when it is a member, else to the first.
   Divisions(const Tiers& tiers, Slice whole, Ownership ownership, int leader);
 

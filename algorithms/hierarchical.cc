@@ -143,7 +143,7 @@ void Composer::add_rails(Stage& stage, const Divisions& divisions, int group) co
 // reduce_scatter inwards to outwards, allreduce at the top, allgather back.
 std::vector<Stage> Composer::allreduce() const {
   const bool leader = what_.ownership == Ownership::kLeader;
-  const Divisions divisions(tiers_, out_.whole(), what_.ownership, /*leader=*/-1);
+  const Divisions divisions(tiers_, out_.whole(), what_.ownership, Divisions::kNoLeader);
   std::vector<Stage> up;
   for (int tier = 0; tier < tiers_.top(); ++tier) {
     up.push_back({tier, GroupAction::kReduceScatter, leader, {}, {}});
@@ -188,7 +188,7 @@ std::vector<Stage> Composer::reduce_to_leaders(int leader) const {
 // through the root's group of tier 1, and so on. After the last tier each group that the root is
 // not in holds the buffer divided, and allgathers it. The root's groups have it already.
 std::vector<Stage> Composer::broadcast_split() const {
-  const Divisions divisions(tiers_, out_.whole(), Ownership::kSplit, /*leader=*/-1);
+  const Divisions divisions(tiers_, out_.whole(), Ownership::kSplit, Divisions::kNoLeader);
   std::vector<Stage> stages;
   for (int tier = 0; tier < tiers_.count(); ++tier) {
     Stage stage{tier, GroupAction::kAllgather, true, {}, {}};

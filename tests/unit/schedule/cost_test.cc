@@ -7,6 +7,7 @@
 #include <bit>
 #include <chrono>
 
+#include "lib/schedule/verify.h"
 #include "tests/unit/schedule/shapes.h"
 
 namespace echelon {
@@ -77,6 +78,18 @@ TEST(Cost, HierarchyLoadsEveryHostEqually) {
         EXPECT_NEAR(cut.in / static_cast<double>(s.units()), c.allreduce, 1e-9) << text(what);
       }
     }
+}
+
+// Hosts whose divisions have no small common unit: parts are equal but for a unit in 2^40.
+TEST(Cost, WithoutACommonUnitPartsAreNearlyEqual) {
+  const auto groups = tiers({{25, 27, 16, 7, 11, 13, 17, 19, 23, 29}, {10}});
+  const Composition what =
+      composition(ECH_ALLREDUCE, groups, {Algorithm::kNative, Algorithm::kDirect});
+  const Schedule s = compose(what);
+  EXPECT_EQ(s.units(), Unit{1} << 40);
+  EXPECT_EQ(verify(s, ECH_ALLREDUCE, what.size), "");
+  for (const CutTraffic& cut : cut_traffic(s, domains(groups[0], what.size)))
+    EXPECT_NEAR(cut.out / static_cast<double>(s.units()), 1.8, 1e-8);
 }
 
 // Each rank on a host of equal ones carries an equal part of the host's load.

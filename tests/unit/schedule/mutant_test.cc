@@ -65,6 +65,20 @@ TEST(Mutants, LostFirstHalf) {
     });
 }
 
+TEST(Mutants, WrongSlice) {
+  for (const Composition& what : victims()) {
+    const Slice whole = compose(what).whole();
+    expect_killed(what, "shifted", [whole](Schedule& out, Transfer t) {
+      const Unit size = t.slice.size();
+      if (t.slice.end + size <= whole.end) {
+        out.add({t.step, t.from, t.to, {t.slice.begin + size, t.slice.end + size}, t.action});
+      } else if (t.slice.begin >= size) {
+        out.add({t.step, t.from, t.to, {t.slice.begin - size, t.slice.end - size}, t.action});
+      }
+    });
+  }
+}
+
 TEST(Mutants, SwappedAction) {
   for (const Composition& what : victims())
     expect_killed(what, "swapped", [](Schedule& out, Transfer t) {

@@ -43,7 +43,7 @@ std::string draw_rails(const std::string& shape) {
   Unit units = 1;
   for (int host = 0; host < tree.groups(0); ++host)
     units = std::lcm(units, static_cast<Unit>(tree.group(0, host).size()));
-  const Divisions divisions(tree, {0, units}, Ownership::kSplit, /*leader=*/-1);
+  const Divisions divisions(tree, {0, units}, Ownership::kSplit, Divisions::kNoLeader);
   std::string out;
   for (int host = 0; host < tree.groups(0); ++host) {
     const Group& ranks = tree.group(0, host);
