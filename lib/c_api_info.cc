@@ -80,13 +80,13 @@ ech_status ech_alloc(void** memory, size_t bytes, ech_memory kind) {
     require(kind >= ECH_MEMORY_AUTO && kind <= ECH_MEMORY_CUDA, "kind is none of ech_memory");
     if (kind == ECH_MEMORY_CUDA)
       throw Error(ECH_ERR_UNSUPPORTED, "CUDA memory is not supported by this build");
-    *memory = shm::shared_alloc(bytes);
+    *memory = shared_alloc(bytes);
   });
 }
 
 ech_status ech_free(void* memory) {
   return guarded([&] {
-    if (memory != nullptr) shm::shared_free(memory);
+    if (memory != nullptr) shared_free(memory);
   });
 }
 

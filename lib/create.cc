@@ -206,6 +206,10 @@ class Creation {
       at = comma + 1;
     }
     config.rails = std::max<int>(1, static_cast<int>(config.devices.size()));
+    config.link = [hosts = parts_.layout.host_of_rank, self](int peer) {
+      const bool local = hosts[peer] == hosts[self];
+      return default_link(local ? LinkKind::kShm : LinkKind::kEthernet);
+    };
     config.user_set = [](std::string_view variable) {
       return std::getenv(std::string(variable).c_str()) != nullptr;
     };
