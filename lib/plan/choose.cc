@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kSmallestSegment = 64 << 10;
 constexpr std::size_t kLargestSegment = 16 << 20;
+constexpr double kAlike = 1.02;  // predictions that differ less are alike
 
 // Whether `algorithm` has a part to play on tier t of T.
 bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& recipe,
@@ -58,19 +59,27 @@ std::string list(const std::vector<Recipe>& recipes) {
   return text;
 }
 
-// The recipe with the segment size that serves it best.
+double seconds(const Candidate& c) { return c.prediction.seconds; }
+
+// The first of those as good as the best. So what comes first in a list is preferred.
+std::vector<Candidate>::const_iterator first_alike(const std::vector<Candidate>& list) {
+  const double least = seconds(std::ranges::min(list, {}, seconds));
+  return std::ranges::find_if(list,
+                              [&](const Candidate& c) { return seconds(c) <= kAlike * least; });
+}
+
+// The recipe with the segment size that serves it best; of sizes alike the largest, which costs
+// the least processor time.
 Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
                        double bytes) {
-  Candidate best{recipe, predict(shape, recipe, collective, bytes)};
-  if (recipe.segment != 0) return best;
-  for (std::size_t size = kSmallestSegment; size <= kLargestSegment; size *= 2) {
-    if (static_cast<double>(size) >= bytes) break;
+  std::vector<Candidate> sizes{{recipe, predict(shape, recipe, collective, bytes)}};
+  for (std::size_t size = kLargestSegment; size >= kSmallestSegment; size /= 2) {
+    if (recipe.segment != 0 || static_cast<double>(size) >= bytes) continue;
     Recipe cut = recipe;
     cut.segment = size;
-    const Prediction p = predict(shape, cut, collective, bytes);
-    if (p.seconds < best.prediction.seconds) best = {cut, p};
+    sizes.push_back({cut, predict(shape, cut, collective, bytes)});
   }
-  return best;
+  return *first_alike(sizes);
 }
 
 std::string describe(const Candidate& c) {
@@ -128,9 +137,11 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   }
   std::vector<Candidate> costed;
   for (const Recipe& r : recipes) costed.push_back(best_segment(shape, r, collective, bytes));
-  std::ranges::stable_sort(costed, {}, [](const Candidate& c) { return c.prediction.seconds; });
-  choice.best = costed.front();
-  choice.rejected.assign(costed.begin() + 1, costed.end());
+  const auto best = first_alike(costed);
+  choice.best = *best;
+  costed.erase(best);
+  std::ranges::stable_sort(costed, {}, seconds);
+  choice.rejected = std::move(costed);
   choice.reason = why(choice, wanted.has_value());
   return choice;
 }

@@ -15,6 +15,7 @@ constexpr int kSegmentsInFlight = 8;
 // What one phase costs the busiest child of its tier, in buffers.
 struct PhaseCost {
   int rounds = 0;
+  int messages = 0;  // sent by the busiest rank
   double sent = 0;
   double reduced = 0;  // by one rank, in the buffers that its rail has
 };
@@ -32,23 +33,24 @@ bool goes_down(ech_collective c) {
 PhaseCost rooted(Algorithm algorithm, int n, bool reduces) {
   switch (algorithm) {
     case Algorithm::kNative:
-      return {1, reduces ? n - 1.0 : 1.0, 0};
+      return {1, 0, reduces ? n - 1.0 : 1.0, 0};
     case Algorithm::kRing:
-      return {n - 1, 1, reduces ? 1.0 : 0};
+      return {n - 1, 1, 1, reduces ? 1.0 : 0};
     case Algorithm::kDirect:
-      return {1, n - 1.0, reduces ? n - 1.0 : 0};
+      return {1, n - 1, n - 1.0, reduces ? n - 1.0 : 0};
     default:
-      return {log2_up(n), static_cast<double>(log2_up(n)), reduces ? log2_up(n) : 0.0};
+      return {log2_up(n), log2_up(n), 1.0 * log2_up(n), reduces ? log2_up(n) : 0.0};
   }
 }
 
 PhaseCost shared(Algorithm algorithm, GroupAction action, int n) {
-  if (algorithm != Algorithm::kNative) {
-    const Cost c = cost(algorithm, action, n);
-    return {c.rounds, c.sent, c.reduced};
+  if (algorithm == Algorithm::kNative) {
+    const double part = (n - 1.0) / n;
+    return {1, 0, action == GroupAction::kAllreduce ? 2 * part : part, 0};
   }
-  const double part = (n - 1.0) / n;
-  return {1, action == GroupAction::kAllreduce ? 2 * part : part, 0};
+  const Cost c = cost(algorithm, action, n);
+  const bool to_all = algorithm == Algorithm::kDirect || algorithm == Algorithm::kOneShot;
+  return {c.rounds, to_all ? c.rounds * (n - 1) : c.rounds, c.sent, c.reduced};
 }
 
 class Model {
@@ -113,19 +115,25 @@ class Model {
   // `cost.sent` buffers leave each child of tier t, over all of its rails.
   void add(std::size_t t, const PhaseCost& cost) {
     const TierShape& tier = shape_.tiers[t];
-    const bool native = t == 0 && recipe_.algorithms[0] == Algorithm::kNative;
     const int rails = leader() ? 1 : tier.rails;
     const double bandwidth =
         rails == 1 ? std::min(tier.slowest_child, tier.link.bytes_per_second) : tier.slowest_child;
-    const double overhead = native ? 0 : 2 * cost.rounds * shape_.message_overhead;
     const double added = cost.reduced * segment_ / rails / shape_.reduce_speed;
-    const double wait = cost.rounds * (tier.link.latency + (rails - 1) * shape_.message_overhead);
+    const double wait = waiting(cost, tier.link.latency, rails);
     const double move = cost.sent * segment_ / bandwidth;
     rounds_ += cost.rounds;
     latency_ += wait;
     fill_ += wait + move + added;
-    processor_ += overhead + added;
+    processor_ += 2 * cost.messages * shape_.message_overhead + added;
     occupy(t, cost.sent);
+  }
+
+  // The latency of a round holds one message's overhead; further ones come on top, and those of
+  // the other ranks that share the host's way out.
+  double waiting(const PhaseCost& cost, double latency, int rails) const {
+    const int further = std::max(0, cost.messages - cost.rounds);
+    return cost.rounds * latency +
+           (2 * further + (rails - 1) * cost.messages) * shape_.message_overhead;
   }
 
   // What crosses tier t also passes the links of the children below, each its share.
@@ -148,7 +156,7 @@ class Model {
     const bool ring = recipe_.algorithms[0] == Algorithm::kRing;
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
-    latency_ = c.rounds * top.link.latency;
+    latency_ = waiting(c, top.link.latency, ring ? top.crossing : top.rails);
     double slowest = 0;
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];
@@ -157,7 +165,7 @@ class Model {
       busy_[t] = load_[t] / tier.slowest_child;
       slowest = std::max(slowest, busy_[t]);
     }
-    processor_ = 2 * c.rounds * shape_.message_overhead + added;
+    processor_ = 2 * c.messages * shape_.message_overhead + added;
     fill_ = latency_ + slowest + added;
   }
 

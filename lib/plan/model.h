@@ -31,7 +31,7 @@ struct Shape {
   bool native = false;  // tier 0 is a host with a group engine
   std::vector<TierShape> tiers;
   double reduce_speed = 8e9;       // bytes/s that one rank adds
-  double message_overhead = 1e-6;  // s of processor time per message
+  double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
 };
 
 Shape make_shape(const Layout& layout, bool native);
