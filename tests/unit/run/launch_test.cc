@@ -118,6 +118,10 @@ TEST(Launch, TimeoutEndsTheRun) {
   EXPECT_NE(r.err.find("--timeout 0.3 s"), std::string::npos);
 }
 
+TEST(Launch, InputForARankThatEndsIsNoHarm) {
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(echelon_run({"-n", "2", "true"}, "unread\n").code, 0);
+}
+
 TEST(Launch, ItEndsWhenItsReaderDoes) {
   const Result r = run_program(
       {"bash", "-c", "\"$0\" run -n 2 -- yes | head -1; exit ${PIPESTATUS[0]}", program()});
