@@ -105,28 +105,39 @@ Quantity speed_of(const std::string& name) {
   return {mbits * 1.25e5, Source::kDevice};
 }
 
-void match_interfaces(Host& host) {
+// Whether `nic` was found, but belongs to another namespace. RDMA ports without a network device
+// belong to all.
+bool is_foreign(const Nic& nic, const std::map<std::string, Interface>& mine) {
+  const bool rdma = normal_pci_address(nic.name).empty() &&
+                    first_line("/sys/class/net/" + nic.name + "/ifindex").empty();
+  return !rdma && !mine.contains(nic.name);
+}
+
+Nic nic_from_ioctl(const std::string& name, const Interface& interface) {
+  Nic nic;
+  nic.name = name;
+  nic.bytes_per_second = speed_of(name);
+  nic.up = (interface.flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
+  return nic;
+}
+
+// NICs of this network namespace, and no others, with their addresses.
+void load_nics(Host& host) {
   const std::map<std::string, Interface> mine = interfaces();
-  std::erase_if(host.nics, [&](const Nic& nic) {
-    if (nic.name == nic.rdma_device || nic.name.find(':') != std::string::npos) return false;
-    const auto at = mine.find(nic.name);
-    return at == mine.end() || !in_sysfs(nic.name, at->second);
+  const bool sysfs_is_ours = std::all_of(mine.begin(), mine.end(), [](const auto& entry) {
+    return in_sysfs(entry.first, entry.second);
   });
-  for (const auto& [name, interface] : mine) {
-    const auto at = std::find_if(host.nics.begin(), host.nics.end(),
-                                 [&name = name](const Nic& nic) { return nic.name == name; });
-    if (at != host.nics.end()) {
-      at->addresses = interface.addresses;
-      continue;
-    }
-    if ((interface.flags & IFF_LOOPBACK) != 0 || in_sysfs(name, interface)) continue;
-    Nic nic;
-    nic.name = name;
-    nic.bytes_per_second = speed_of(name);
-    nic.addresses = interface.addresses;
-    nic.up = (interface.flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
-    host.nics.push_back(std::move(nic));
+  if (sysfs_is_ours) {
+    load_sysfs(host, "/sys");
+    std::erase_if(host.nics, [&](const Nic& nic) { return is_foreign(nic, mine); });
+  } else {
+    host.nics.clear();
+    for (const auto& [name, interface] : mine)
+      if ((interface.flags & IFF_LOOPBACK) == 0)
+        host.nics.push_back(nic_from_ioctl(name, interface));
   }
+  for (Nic& nic : host.nics)
+    if (const auto at = mine.find(nic.name); at != mine.end()) nic.addresses = at->second.addresses;
 }
 
 }  // namespace
@@ -136,8 +147,7 @@ Host discover_host() {
   host.name = host_name();
   host.id = host_id(host.name);
   load_hwloc(host);
-  load_sysfs(host, "/sys");
-  match_interfaces(host);
+  load_nics(host);
   return host;
 }
 

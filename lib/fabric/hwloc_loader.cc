@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "lib/base/error.h"
+#include "lib/fabric/isolated.h"
 #include "lib/fabric/loaders.h"
 
 namespace echelon {
@@ -285,15 +286,7 @@ void Loader::load_nvlinks() {
   warn_of_unknown_trunks();
 }
 
-}  // namespace
-
-void load_hwloc(Host& host) {
-  const Topology topology = new_topology();
-  if (hwloc_topology_load(topology.get()) != 0) throw system_error("hwloc_topology_load");
-  Loader(topology.get(), host).load();
-}
-
-Host parse_hwloc_xml(std::string_view xml, std::string_view name) {
+Host parse_here(std::string_view xml, std::string_view name) {
   const Topology topology = new_topology();
   const std::string text(xml);  // hwloc wants a final 0, and counts it
   const bool fits = text.size() < std::numeric_limits<int>::max();
@@ -307,6 +300,23 @@ Host parse_hwloc_xml(std::string_view xml, std::string_view name) {
   Loader(topology.get(), host).load();
   warn_of_unknown_speeds(host);
   return host;
+}
+
+}  // namespace
+
+void load_hwloc(Host& host) {
+  const Topology topology = new_topology();
+  // These start whole run-time systems (or an X connection) to tell what PCI and NVML tell as well.
+  for (const char* component : {"cuda", "gl", "levelzero", "opencl"})
+    hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                  component);
+  if (hwloc_topology_load(topology.get()) != 0) throw system_error("hwloc_topology_load");
+  Loader(topology.get(), host).load();
+}
+
+// In a process of its own: hwloc 2.9 crashes on objects without a cpuset, for one.
+Host parse_hwloc_xml(std::string_view xml, std::string_view name) {
+  return make_isolated(name, [&] { return parse_here(xml, name); });
 }
 
 }  // namespace echelon

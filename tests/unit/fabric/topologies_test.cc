@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <random>
 
+#include "lib/base/error.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 
@@ -153,6 +156,25 @@ TEST(Topologies, AwsP4d) {
   EXPECT_EQ(distance(host, "0000:10:1c.0", "0000:90:1c.0"), Distance::kAcross);
   EXPECT_NEAR(host.pci[find_pci(host, "0000:10:1b.0")].bytes_per_second.value, 15.75e9, 0.1e9);
   expect_round_trip(host);
+}
+
+// Truncated and bent files: an error or some host, never a crash.
+TEST(Topologies, BentHwlocXml) {
+  std::ifstream in(path_of("power8gpudistances.xml"));
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  ASSERT_FALSE(good.empty());
+  std::mt19937 random(1);
+  for (int i = 0; i < 150; ++i) {
+    std::string bent = good.substr(0, i % 3 == 0 ? random() % good.size() : good.size());
+    if (!bent.empty()) bent[random() % bent.size()] = static_cast<char>(' ' + random() % 95);
+    try {
+      (void)to_wire(parse_hwloc_xml(bent, "bent"));
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ECH_ERR_INVALID);
+    }
+  }
+  EXPECT_THROW(parse_hwloc_xml("", "empty"), Error);
+  EXPECT_THROW(load("no such file"), Error);
 }
 
 // A tree gathered from a machine: hwloc's own backend reads it, below another root.

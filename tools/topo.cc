@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/topo.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/base/error.h"
+#include "lib/fabric/formats.h"
+#include "lib/fabric/loaders.h"
+#include "lib/fabric/place.h"
+
+namespace echelon {
+namespace {
+
+struct TopoOptions {
+  std::string file;
+  std::string xml;
+  std::string format = "text";
+  std::optional<int> ranks;
+};
+
+Fabric load(const TopoOptions& options) {
+  if (!options.file.empty() && options.xml.empty()) {
+    const FabricFile file = load_fabric_file(options.file);
+    Fabric fabric = expand(file);
+    if (!fabric.hosts.empty()) return fabric;
+    // A file that only overrides: show it on this machine.
+    fabric.hosts.push_back(discover_host());
+    apply(file, fabric);
+    return fabric;
+  }
+  Fabric fabric;
+  fabric.hosts.push_back(options.xml.empty() ? discover_host() : load_topology_xml(options.xml));
+  if (fabric.hosts[0].name.empty()) fabric.hosts[0].name = "host";
+  if (!options.file.empty()) apply(load_fabric_file(options.file), fabric);
+  return fabric;
+}
+
+std::string show(const TopoOptions& options) {
+  const Fabric fabric = load(options);
+  if (options.format == "json") return to_json(fabric);
+  if (options.format == "toml") return to_toml(fabric);
+  if (!options.ranks) return to_text(fabric);
+  return to_text(fabric, spread_ranks(fabric, *options.ranks));
+}
+
+void run(const TopoOptions& options) {
+  try {
+    fmt::print("{}", show(options));
+  } catch (const Error& e) {
+    fmt::print(stderr, "echelon topo: {}\n", e.what());
+    throw CLI::RuntimeError(1);
+  }
+}
+
+}  // namespace
+
+void add_topo(CLI::App& app) {
+  const auto options = std::make_shared<TopoOptions>();
+  CLI::App* topo = app.add_subcommand("topo", "Show the fabric: of this machine, or of a file");
+  topo->add_option(
+      "--file", options->file,
+      "Fabric file (TOML or JSON); with --xml, or when it names no hosts, it overrides "
+      "what was discovered");
+  topo->add_option("--xml", options->xml, "Topology of a machine as hwloc or NCCL wrote it");
+  topo->add_option("--format", options->format, "Output format")
+      ->check(CLI::IsMember({"text", "json", "toml"}))
+      ->capture_default_str();
+  topo->add_option("-n,--ranks", options->ranks, "Place this many ranks and show them (0: all)")
+      ->check(CLI::Range(0, 1 << 20));
+  topo->callback([options] { run(*options); });
+}
+
+}  // namespace echelon
