@@ -57,6 +57,9 @@ TEST(ShmErrors, AnotherHostOrPidNamespaceIsNamed) {
   const std::size_t host = 4 + reader.text().size();
   address[host] ^= 1;
   expect_contains(connect_error(address), "pid namespace");
+  address[host] ^= 1;
+  address[host + 8] ^= 1;
+  expect_contains(connect_error(address), "network namespace");
 }
 
 TEST(ShmErrors, AMemberThatHasGoneIsNamed) {
