@@ -10,6 +10,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
 #include "transports/shm/choose.h"
+#include "transports/shm/peer_memory.h"
 #include "transports/shm/shared_alloc.h"
 #include "transports/shm/shm_group.h"
 
@@ -56,6 +57,9 @@ TEST(ShmErrors, AnotherHostOrPidNamespaceIsNamed) {
   const std::size_t host = 4 + reader.text().size();
   address[host] ^= 1;
   expect_contains(connect_error(address), "pid namespace");
+  address[host] ^= 1;
+  address[host + 8] ^= 1;
+  expect_contains(connect_error(address), "network namespace");
 }
 
 TEST(ShmErrors, AMemberThatHasGoneIsNamed) {
@@ -86,6 +90,21 @@ TEST(ShmErrors, SettingsMustAgree) {
   expect_contains(error_of([&] { make_shm_group(other); }), "0 lanes, expected 1 to 64");
   other.shape = {8, 1000};
   expect_contains(error_of([&] { make_shm_group(other); }), "multiple of 4096");
+}
+
+TEST(PeerMemory, ADeadMemberIsAPeerError) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  shm::PeerMemory memory({static_cast<std::uint32_t>(child), static_cast<std::uint32_t>(getpid())});
+  std::uint64_t word = 42, read = 0;
+  const auto address = reinterpret_cast<std::uint64_t>(&word);
+  auto* out = reinterpret_cast<std::byte*>(&read);
+  EXPECT_EQ(memory.read(0, address, out, sizeof read), ECH_ERR_PEER);
+  EXPECT_EQ(memory.read(1, 8, out, sizeof read), ECH_ERR_SYSTEM);
+  EXPECT_EQ(memory.read(1, address, out, sizeof read), ECH_OK);
+  EXPECT_EQ(read, word);
+  EXPECT_EQ(memory.map(1, {2, 0, 999}), nullptr);
 }
 
 TEST(SharedAlloc, FindsWhatItGave) {

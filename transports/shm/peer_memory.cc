@@ -21,7 +21,7 @@ constexpr std::size_t kMappings = 32;  // per member; more are dropped, the olde
 
 PeerMemory::Mapping::Mapping(std::uint32_t pid, const Shown& shown)
     : id(shown.where), fd(shown.fd) {
-  const Fd file(open(fmt::format("/proc/{}/fd/{}", pid, shown.fd).c_str(), O_RDWR | O_CLOEXEC));
+  const Fd file(open(fmt::format("/proc/{}/fd/{}", pid, shown.fd).c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info {};
   if (!file || fstat(file.get(), &info) != 0) return;
   const auto size = static_cast<std::size_t>(info.st_size);

@@ -100,9 +100,10 @@ std::string host_identity() {
   return text;
 }
 
-std::uint64_t pid_namespace() {
+std::uint64_t namespace_identity(const char* kind) {
   struct stat info {};
-  if (stat("/proc/self/ns/pid", &info) != 0) throw system_error("look at /proc/self/ns/pid");
+  const std::string path = fmt::format("/proc/self/ns/{}", kind);
+  if (stat(path.c_str(), &info) != 0) throw system_error("look at " + path);
   return info.st_ino;
 }
 

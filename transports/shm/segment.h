@@ -91,9 +91,9 @@ class Segment {
   std::byte* base_ = nullptr;
 };
 
-// What tells hosts and pid namespaces apart, for the address.
+// What tells hosts and namespaces ("pid", "net") apart, for the address.
 std::string host_identity();
-std::uint64_t pid_namespace();
+std::uint64_t namespace_identity(const char* kind);
 std::uint64_t random_nonce();
 
 }  // namespace echelon::shm

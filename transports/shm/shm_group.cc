@@ -30,6 +30,7 @@ constexpr int kMaxLanes = 64;
 struct Address {
   std::string host;
   std::uint64_t pid_namespace = 0;
+  std::uint64_t net_namespace = 0;  // that of the wake-up sockets
   std::uint32_t pid = 0;
   std::uint32_t fd = 0;
   std::uint64_t nonce = 0;
@@ -39,6 +40,7 @@ struct Address {
     return ByteWriter()
         .text(host)
         .u64(pid_namespace)
+        .u64(net_namespace)
         .u32(pid)
         .u32(fd)
         .u64(nonce)
@@ -47,7 +49,8 @@ struct Address {
   }
   static Address parse(const std::string& bytes) {
     ByteReader reader(bytes, "shared memory address");
-    Address a{reader.text(), reader.u64(), reader.u32(), reader.u32(), reader.u64(), reader.u64()};
+    Address a{reader.text(), reader.u64(), reader.u64(), reader.u32(),
+              reader.u32(),  reader.u64(), reader.u64()};
     reader.expect_end();
     return a;
   }
@@ -60,6 +63,11 @@ Segment open_segment(const Address& own, const Address& peer, const shm::Segment
     throw Error(
         ECH_ERR_UNSUPPORTED,
         who + ": it is in another pid namespace; start the ranks of a host in one container");
+  if (peer.net_namespace != own.net_namespace)
+    throw Error(ECH_ERR_UNSUPPORTED,
+                who +
+                    ": it is in another network namespace, where we cannot wake it; start the "
+                    "ranks of a host in one container");
   Fd fd(open(fmt::format("/proc/{}/fd/{}", peer.pid, peer.fd).c_str(), O_RDWR | O_CLOEXEC));
   if (!fd)
     throw Error(
@@ -154,7 +162,8 @@ class ShmMedium final : public GroupMedium {
   explicit ShmMedium(const ShmOptions& options)
       : options_(options), segment_(Segment::create(options.shape)) {
     own_ = {shm::host_identity(),
-            shm::pid_namespace(),
+            shm::namespace_identity("pid"),
+            shm::namespace_identity("net"),
             static_cast<std::uint32_t>(getpid()),
             static_cast<std::uint32_t>(segment_.fd()),
             segment_.header().nonce,
