@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "tools/perf.h"
 #include "tools/run.h"
 
 namespace {
@@ -44,6 +45,7 @@ int main(int argc, char** argv) {
   app.failure_message(one_line);
   char** const separator = std::find(argv + 1, argv + argc, std::string_view("--"));
   const std::vector<std::string> after(std::min(separator + 1, argv + argc), argv + argc);
+  echelon::tools::add_perf(app);
   echelon::tools::add_run(app, after);
   try {
     app.parse(static_cast<int>(separator - argv), argv);

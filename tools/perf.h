@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// `echelon perf`: measures and checks the collectives over the ranks it is started with.
+// See bench/README.md.
+#pragma once
+
+#include "tools/perf/settings.h"
+
+namespace CLI {
+class App;
+}
+
+namespace echelon::tools {
+
+void add_perf(CLI::App& app);
+
+// A program of its own over the same options, which start from `preset`. Returns what main() does.
+int perf_program(int argc, char** argv, const perf::Settings& preset, const char* description);
+
+}  // namespace echelon::tools

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator as perf uses it: every failing call becomes one line that names call and rank.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "echelon/echelon.h"
+
+namespace echelon::perf {
+
+// Ends this rank: its text is the line to print.
+class Failure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// What ech_comm_explain says of one operation.
+struct Plan {
+  std::string name;
+  std::optional<double> predicted_us;
+  std::optional<double> bound_us;
+  std::string reason;
+  std::string bound_reason;
+};
+
+class Comm {
+ public:
+  // With the launcher's ranks, however they find each other.
+  explicit Comm(const std::string& algorithm);
+
+  // With the ranks of `parent`, which find each other through it.
+  Comm(const Comm& parent, const std::string& algorithm);
+
+  // Leaving by an exception aborts the operations of the other ranks.
+  ~Comm();
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  int hosts() const { return hosts_; }
+  bool leader() const { return rank_ == 0; }
+  ech_comm* get() const { return comm_; }
+
+  // Throws Failure unless `status` is ECH_OK.
+  void require(ech_status status, const char* call) const;
+
+  // Over all ranks, collective.
+  double max(double value) const;
+  double sum(double value) const;
+  void max(std::span<double> values) const;
+  bool same_everywhere(std::uint64_t value) const;
+  void barrier() const;
+
+  std::string fabric() const;
+  std::string explain_text(const ech_question& question) const;
+  Plan explain(const ech_question& question) const;
+
+ private:
+  void create(const ech_comm_options& options);
+  std::string explain(const ech_question& question, ech_format format) const;
+
+  // Constant after construction.
+  ech_comm* comm_ = nullptr;
+  int rank_ = 0;
+  int size_ = 1;
+  int hosts_ = 1;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace echelon::perf

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times one operation on all ranks. What exactly is timed is written in bench/README.md.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "tools/perf/comm.h"
+#include "tools/perf/settings.h"
+#include "tools/perf/statistics.h"
+#include "tools/perf/trial.h"
+
+namespace echelon::perf {
+
+struct Measurement {
+  Statistics seconds;                  // per operation, of the slowest rank
+  double cpu_seconds = 0;              // per operation, of all ranks together
+  std::optional<std::uint64_t> wrong;  // nothing when it was not checked
+};
+
+// Collective. `trial` need not be prepared.
+Measurement measure(const Comm& comm, Trial& trial, const Settings& settings);
+
+}  // namespace echelon::perf

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/perf/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tools/perf/words.h"
+
+namespace echelon::perf {
+namespace {
+
+constexpr std::string_view kTextColumns =
+    "{:>11} {:>11} {:>5} {:>5} {:>10} {:>10} {:>8} {:>8} {:>7}  {:<32} {:>10} {:>10} {:>7}\n";
+
+// To what the clocks resolve: more digits would be noise.
+double rounded(double value, double per_unit) { return std::round(value * per_unit) / per_unit; }
+
+nlohmann::ordered_json number(std::optional<double> us) {
+  if (!us) return nullptr;
+  return rounded(*us, 1e3);
+}
+
+nlohmann::ordered_json as_json(const Row& row, bool several) {
+  nlohmann::ordered_json j;
+  if (several) j["collective"] = name(row.collective);
+  j["bytes"] = row.bytes;
+  j["count"] = row.count;
+  j["type"] = row.type;
+  j["op"] = row.op;
+  j["time_us"] = number(row.time_us);
+  j["p99_us"] = number(row.p99_us);
+  j["algbw_gbs"] = rounded(row.algbw_gbs, 1e6);
+  j["busbw_gbs"] = rounded(row.busbw_gbs, 1e6);
+  j["cpu_s"] = rounded(row.cpu_s, 1e9);
+  j["wrong"] = row.wrong ? nlohmann::ordered_json(*row.wrong) : nullptr;
+  j["plan"] = row.plan;
+  j["predicted_us"] = number(row.predicted_us);
+  j["bound_us"] = number(row.bound_us);
+  return j;
+}
+
+std::string csv_header(bool several) {
+  std::string text;
+  const nlohmann::ordered_json j = as_json({}, several);
+  for (const auto& [key, value] : j.items()) text += (text.empty() ? "" : ",") + key;
+  return text + "\n";
+}
+
+std::string csv_line(const Row& row, bool several) {
+  std::string text;
+  bool first = true;
+  const nlohmann::ordered_json j = as_json(row, several);
+  for (const auto& [key, value] : j.items()) {
+    if (!first) text += ',';
+    first = false;
+    if (value.is_null()) continue;
+    text += value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  return text + "\n";
+}
+
+std::string text_line(const Row& row) {
+  const auto time = [](std::optional<double> us) { return us ? time_text(*us) : "-"; };
+  const bool bounded = row.bound_us && *row.bound_us > 0;
+  return fmt::format(fmt::runtime(kTextColumns), row.bytes, row.count, row.type, row.op,
+                     time_text(row.time_us), time_text(row.p99_us),
+                     fmt::format("{:.3f}", row.algbw_gbs), fmt::format("{:.3f}", row.busbw_gbs),
+                     row.wrong ? fmt::format("{}", *row.wrong) : "N/A",
+                     row.plan.empty() ? "-" : row.plan, time(row.predicted_us), time(row.bound_us),
+                     bounded ? fmt::format("{:.2f}", row.time_us / *row.bound_us) : "-");
+}
+
+std::string text_header() {
+  return fmt::format(fmt::runtime(kTextColumns), "size(B)", "count", "type", "op", "time(us)",
+                     "p99(us)", "algbw", "busbw", "#wrong", "plan", "predicted", "bound", "time/") +
+         fmt::format(fmt::runtime(kTextColumns), "", "", "", "", "", "", "(GB/s)", "(GB/s)", "", "",
+                     "(us)", "(us)", "bound");
+}
+
+}  // namespace
+
+std::string time_text(double us) {
+  if (us < 100) return fmt::format("{:.2f}", us);
+  if (us < 1000) return fmt::format("{:.1f}", us);
+  return fmt::format("{:.0f}", us);
+}
+
+std::string header(Format format, bool several) {
+  switch (format) {
+    case Format::kText:
+      return text_header();
+    case Format::kCsv:
+      return csv_header(several);
+    case Format::kOsu:
+      return fmt::format("{:<12} {:>18}\n", "# Size", "Avg Latency(us)");
+    case Format::kJson:
+      break;
+  }
+  return "";
+}
+
+std::string line(Format format, const Row& row, bool several) {
+  switch (format) {
+    case Format::kJson:
+      return as_json(row, several).dump() + "\n";
+    case Format::kCsv:
+      return csv_line(row, several);
+    case Format::kOsu:
+      return fmt::format("{:<12} {:>18.2f}\n", row.bytes, row.mean_us);
+    case Format::kText:
+      break;
+  }
+  return text_line(row);
+}
+
+std::string comparison(const std::vector<Row>& rows, const std::vector<Row>& others,
+                       std::string_view other_name) {
+  constexpr std::string_view kColumns = "{:>10} {:>14} {:>14} {:>8}   {}\n";
+  std::string text = fmt::format(fmt::runtime(kColumns), "size", "chosen (us)",
+                                 fmt::format("{} (us)", other_name), "gain", "chosen plan");
+  for (std::size_t i = 0; i < std::min(rows.size(), others.size()); ++i)
+    text += fmt::format(fmt::runtime(kColumns), bytes_text(rows[i].bytes),
+                        time_text(rows[i].time_us), time_text(others[i].time_us),
+                        fmt::format("{:.2f} x", others[i].time_us / rows[i].time_us), rows[i].plan);
+  return text;
+}
+
+}  // namespace echelon::perf

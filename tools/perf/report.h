@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Results as text. Knows nothing of how they came about.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/perf/settings.h"
+
+namespace echelon::perf {
+
+struct Row {
+  ech_collective collective = ECH_ALLREDUCE;
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  std::string_view type;
+  std::string_view op;  // "none" where there is none
+  double time_us = 0, p99_us = 0, mean_us = 0;
+  double algbw_gbs = 0, busbw_gbs = 0;
+  double cpu_s = 0;
+  std::optional<std::uint64_t> wrong;
+  std::string plan;
+  std::optional<double> predicted_us, bound_us;
+};
+
+// What is written before the rows, "" in JSON. `several`: of one collective or more.
+std::string header(Format format, bool several);
+
+// One row with its newline.
+std::string line(Format format, const Row& row, bool several);
+
+// Microseconds with as many digits as mean something.
+std::string time_text(double us);
+
+// The same operations done in two ways.
+std::string comparison(const std::vector<Row>& rows, const std::vector<Row>& others,
+                       std::string_view other_name);
+
+}  // namespace echelon::perf

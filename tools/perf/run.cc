@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/perf/run.h"
+
+#include <fmt/format.h>
+
+#include "tools/perf/comm.h"
+#include "tools/perf/demo.h"
+#include "tools/perf/sweep.h"
+#include "tools/perf/table.h"
+
+namespace echelon::perf {
+
+std::uint64_t wrong_elements(const std::vector<Row>& rows) {
+  std::uint64_t wrong = 0;
+  for (const Row& row : rows) wrong += row.wrong.value_or(0);
+  return wrong;
+}
+
+std::uint64_t run(const Settings& settings) {
+  sizes(settings);  // contradictions are found before anything is connected
+  const Comm comm(settings.algorithm);
+  if (settings.sweep) return sweep(comm, settings);
+  if (settings.demo) return demo(comm, settings);
+  if (settings.plans && comm.leader())
+    fmt::print("{}\n{}\n", comm.fabric(), plans_text(comm, settings));
+  return wrong_elements(measure_table(comm, settings));
+}
+
+}  // namespace echelon::perf

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Samples to figures. bench/README.md derives the factors.
+#pragma once
+
+#include <vector>
+
+#include "echelon/echelon.h"
+
+namespace echelon::perf {
+
+struct Statistics {
+  double median = 0, p99 = 0, mean = 0;
+};
+
+// p99 is the smallest sample that at least 99 of 100 do not exceed. All 0 without samples.
+Statistics summarize(std::vector<double> samples);
+
+// Bytes that each rank's link must carry per byte of the reported size.
+double bus_factor(ech_collective collective, int ranks);
+
+// What a size is worth measuring.
+struct Effort {
+  int samples = 1;
+  int batch = 1;  // operations per sample, back to back
+};
+
+struct EffortLimits {
+  int most_samples = 100;
+  int least_samples = 3;
+  double seconds = 0;  // for all samples; 0: any
+  bool batching = true;
+};
+
+inline constexpr double kSampleSeconds = 200e-6;  // that a batch should last
+inline constexpr int kLargestBatch = 1000;
+
+Effort effort(double seconds_per_operation, const EffortLimits& limits);
+
+}  // namespace echelon::perf
