@@ -68,18 +68,20 @@ std::vector<Candidate>::const_iterator first_alike(const std::vector<Candidate>&
                               [&](const Candidate& c) { return seconds(c) <= kAlike * least; });
 }
 
-// The recipe with the segment size that serves it best; of sizes alike the largest, which costs
-// the least processor time.
+// The recipe with the segment size that serves it best. Of sizes alike the largest that still
+// fills the pipeline, since larger segments cost less processor time; else the largest.
 Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
                        double bytes) {
-  std::vector<Candidate> sizes{{recipe, predict(shape, recipe, collective, bytes)}};
+  std::vector<Candidate> filling, others{{recipe, predict(shape, recipe, collective, bytes)}};
   for (std::size_t size = kLargestSegment; size >= kSmallestSegment; size /= 2) {
     if (recipe.segment != 0 || static_cast<double>(size) >= bytes) continue;
     Recipe cut = recipe;
     cut.segment = size;
-    sizes.push_back({cut, predict(shape, cut, collective, bytes)});
+    auto& list = static_cast<double>(size) * kPipelineDepth <= bytes ? filling : others;
+    list.push_back({cut, predict(shape, cut, collective, bytes)});
   }
-  return *first_alike(sizes);
+  filling.insert(filling.end(), others.begin(), others.end());
+  return *first_alike(filling);
 }
 
 std::string describe(const Candidate& c) {

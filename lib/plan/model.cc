@@ -10,8 +10,6 @@
 namespace echelon {
 namespace {
 
-constexpr int kSegmentsInFlight = 8;
-
 // What one phase costs the busiest child of its tier, in buffers.
 struct PhaseCost {
   int rounds = 0;
@@ -69,7 +67,7 @@ class Model {
     }
     const double segments = std::max(1.0, std::ceil(bytes / segment_));
     const auto top = std::max_element(busy_.begin(), busy_.end());
-    const double limit = std::max({*top, processor_, fill_ / kSegmentsInFlight});
+    const double limit = std::max({*top, processor_, fill_ / kPipelineDepth});
     Prediction p;
     p.rounds = rounds_;
     p.latency = latency_;

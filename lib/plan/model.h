@@ -12,6 +12,8 @@
 
 namespace echelon {
 
+inline constexpr int kPipelineDepth = 8;  // segments under way at once
+
 // What planning sees of one tier: its most expensive group.
 struct TierShape {
   TierKind kind = TierKind::kHost;
