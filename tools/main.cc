@@ -15,6 +15,7 @@
 #include "lib/base/error.h"
 #include "tools/perf.h"
 #include "tools/run.h"
+#include "tools/topo.h"
 
 namespace {
 
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> after(std::min(separator + 1, argv + argc), argv + argc);
   echelon::tools::add_perf(app);
   echelon::tools::add_run(app, after);
+  echelon::add_topo(app);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::RuntimeError& e) {

@@ -143,8 +143,8 @@ bool Engine::advance_lanes() {
     if (const Completion* bad = segment.failed()) {
       const std::string who =
           parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
-      fail(bad->status, fmt::format("{}: {} with {}", label(*segment.operation()),
-                                    name(bad->status), who));
+      fail(bad->status,
+           fmt::format("{}: {} with {}", label(*segment.operation()), name(bad->status), who));
       return true;
     }
     if (segment.ended()) end_segment(segment);

@@ -66,9 +66,7 @@ class Segment {
   void apply(const Merge& merge);
   void deliver();
   bool all_done(const std::vector<Completion>& completions, std::size_t begin, std::size_t end);
-  Tag tag(const Hop& message) const {
-    return (work_.number & 0xffffff) << 24 | message.ordinal;
-  }
+  Tag tag(const Hop& message) const { return (work_.number & 0xffffff) << 24 | message.ordinal; }
 
   const Media media_;
   SegmentWork work_;
