@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/plan_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lib/base/dtype.h"
+#include "lib/base/error.h"
+#include "lib/fabric/place.h"
+#include "lib/fabric/quantity.h"
+#include "lib/plan/choose.h"
+
+namespace echelon::tools {
+namespace {
+
+constexpr std::string_view kColumns = "{:>10}  {:<44} {:>12} {:>12} {:>6}  {}\n";
+constexpr std::string_view kRejectedColumns = "{:>10}  {:<44} {:>12}\n";
+
+Layout layout_of(const Fabric& fabric, int ranks) {
+  const std::vector<RankPlace> places = spread_ranks(fabric, ranks);
+  if (places.empty()) throw invalid("the fabric has no place for a rank");
+  if (places.size() > kMostPlannedRanks)
+    throw invalid(fmt::format("{} ranks, expected at most {}: say how many with -n", places.size(),
+                              kMostPlannedRanks));
+  return make_layout(fabric, places);
+}
+
+// Calls `show` with the choice for each size.
+void each_choice(const Layout& layout, const PlanQuestion& question,
+                 const std::function<void(const Choice&)>& show) {
+  const Shape shape = make_shape(layout, true);
+  std::optional<Recipe> wanted;
+  if (!question.algorithm.empty()) wanted = parse_recipe(question.algorithm);
+  const std::size_t width = size_of(question.dtype);
+  std::size_t last = 0;
+  for (std::size_t size : question.sizes) {
+    const std::size_t bytes = std::max(size / width, std::size_t{1}) * width;
+    if (bytes == last) continue;
+    last = bytes;
+    show(choose(shape, question.collective, static_cast<double>(bytes), wanted));
+  }
+}
+
+std::string_view plural(std::size_t n) { return n == 1 ? "" : "s"; }
+
+// "cluster   4 hosts joined, ethernet 1 gbit/s per stream, 25 us (file)".
+std::string tier_line(const Tier& tier) {
+  const auto cost = [](const TierGroup& g) { return g.children.size(); };
+  const TierGroup& widest = *std::ranges::max_element(tier.groups, {}, cost);
+  const Link& link = widest.link;
+  const bool network = tier.kind == TierKind::kRack || tier.kind == TierKind::kCluster;
+  std::string text = fmt::format(
+      "  {:<8} {:>5} group{:<1} of up to {:>4}   {} {}, {} ({})", name(tier.kind),
+      tier.groups.size(), plural(tier.groups.size()), widest.children.size(), name(link.kind),
+      show_bandwidth(link.bytes_per_second, network), show_time(link.latency), name(link.source));
+  if (widest.child_bandwidth.empty()) return text + "\n";
+  const double least = std::ranges::min(widest.child_bandwidth);
+  if (least <= 0) return text + "\n";
+  return text + fmt::format(", each reaches the others with {} ({})\n",
+                            show_bandwidth(least, network), name(widest.child_source));
+}
+
+std::string summary(const Fabric& fabric, const Layout& layout) {
+  std::string text = fmt::format(
+      "{}: {} rank{} on {} host{}\n", fabric.name.empty() ? "fabric" : fabric.name, layout.size,
+      plural(layout.size), layout.host_count(), plural(layout.host_names.size()));
+  for (const Tier& tier : layout.tiers) text += tier_line(tier);
+  for (const std::string& warning : fabric.warnings) text += "  note: " + warning + "\n";
+  for (const std::string& warning : layout.warnings) text += "  note: " + warning + "\n";
+  return text;
+}
+
+std::string microseconds(double seconds) {
+  const double us = seconds * 1e6;
+  return us < 1000 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
+}
+
+std::string row(const Choice& c, bool rejected) {
+  const double seconds = c.best.prediction.seconds;
+  const bool bounded = c.bound.seconds > 0;
+  std::string text =
+      fmt::format(fmt::runtime(kColumns), bytes_text(static_cast<std::size_t>(c.bytes)),
+                  c.best.recipe.algorithms.empty() ? "-" : to_text(c.best.recipe),
+                  microseconds(seconds), microseconds(c.bound.seconds),
+                  bounded ? fmt::format("{:.2f}", seconds / c.bound.seconds) : "-", c.reason);
+  for (std::size_t i = 0; i < c.rejected.size() && rejected; ++i)
+    text +=
+        fmt::format(fmt::runtime(kRejectedColumns), "", "  not " + to_text(c.rejected[i].recipe),
+                    microseconds(c.rejected[i].prediction.seconds));
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const Fabric& fabric, const PlanQuestion& question) {
+  const Layout layout = layout_of(fabric, question.ranks);
+  std::string text = summary(fabric, layout);
+  text += fmt::format("\n{}, {}\n", name(question.collective), name(question.dtype));
+  text += fmt::format(fmt::runtime(kColumns), "size", "plan", "predicted us", "bound us", "ratio",
+                      "because");
+  each_choice(layout, question,
+              [&](const Choice& choice) { text += row(choice, question.rejected); });
+  return text;
+}
+
+std::string plan_json(const Fabric& fabric, const PlanQuestion& question) {
+  const Layout layout = layout_of(fabric, question.ranks);
+  std::string text;
+  each_choice(layout, question, [&](const Choice& choice) {
+    auto j = nlohmann::ordered_json::parse(explain_json(choice));
+    j["ranks"] = layout.size;
+    j["hosts"] = layout.host_count();
+    if (!question.rejected) j.erase("rejected");
+    text += j.dump() + "\n";
+  });
+  return text;
+}
+
+}  // namespace echelon::tools
