@@ -107,8 +107,7 @@ void check(const Invocation& in, const ech_comm* comm) {
 ech_status run(const Invocation& in, ech_comm* comm) {
   return guarded([&] {
     check(in, comm);
-    Communicator& c = *comm->communicator;
-    c.finish(c.start(in));
+    comm->communicator->run(in);
   });
 }
 

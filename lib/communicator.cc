@@ -64,12 +64,21 @@ PlanKey Communicator::key_of(const Invocation& in) const {
   return {in.collective, elements * size_of(in.dtype), in.root};
 }
 
+Invocation Communicator::barrier(double timeout) {
+  return {ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, timeout};
+}
+
 Operation* Communicator::start(const Invocation& in) {
-  if (in.collective == ECH_BARRIER) {
-    return start(
-        {ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, in.timeout});
-  }
-  if (in.count == 0) return nullptr;
+  if (in.collective == ECH_BARRIER) return engine_.start(task_of(barrier(in.timeout)));
+  return in.count == 0 ? nullptr : engine_.start(task_of(in));
+}
+
+void Communicator::run(const Invocation& in) {
+  if (in.collective == ECH_BARRIER) return engine_.run(task_of(barrier(in.timeout)));
+  if (in.count > 0) engine_.run(task_of(in));
+}
+
+Task Communicator::task_of(const Invocation& in) {
   const PlanKey key = key_of(in);
   const Plan& plan = plans_.get(key);
   Task task;
@@ -85,7 +94,7 @@ Operation* Communicator::start(const Invocation& in) {
   task.program = task.segment >= in.count ? &plan.whole : &plan.cut;
   task.timeout = std::chrono::nanoseconds(
       static_cast<std::int64_t>((in.timeout > 0 ? in.timeout : options_.timeout) * 1e9));
-  return engine_.start(task);
+  return task;
 }
 
 bool Communicator::test(Operation* operation) {
@@ -114,7 +123,7 @@ void Communicator::close() {
     control_->abort();
     return;
   }
-  finish(start({ECH_BARRIER}));
+  run(barrier(0));
   control_->close(deadline());
 }
 

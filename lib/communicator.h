@@ -58,6 +58,9 @@ class Communicator final : private Watch {
   int host_index() const { return layout_.host_of_rank[rank_]; }
   int host_count() const { return layout_.host_count(); }
 
+  // Blocks until it is done.
+  void run(const Invocation& invocation);
+
   // nullptr when there is nothing to do. Otherwise give the operation to finish().
   Operation* start(const Invocation& invocation);
   bool test(Operation* operation);
@@ -86,6 +89,8 @@ class Communicator final : private Watch {
   std::string describe(int rank) const override { return rank_names_[rank]; }
   Deadline deadline() const;
   PlanKey key_of(const Invocation& invocation) const;
+  Task task_of(const Invocation& invocation);
+  Invocation barrier(double timeout);
 
   const Options options_;
   const Log log_;

@@ -20,6 +20,9 @@
 namespace echelon {
 namespace {
 
+// Polls before giving way when every rank has a core of its own, some 100 us.
+constexpr int kPatienceOfOwners = 4000;
+
 // What every rank tells the others first.
 struct Introduction {
   std::string host_id, host_name, cpus, algorithm;
@@ -181,7 +184,15 @@ class Creation {
     if (shared) connect_shared(*shared, local, shared_addresses);
     parts_.native = true;
     parts_.engine.spin = std::chrono::nanoseconds(static_cast<std::int64_t>(options_.spin * 1e9));
+    if (!crowded(local)) parts_.engine.patience = kPatienceOfOwners;
     control_->allgather("", deadline_);  // nobody leaves before all have connected
+  }
+
+  // Whether the ranks of this host are more than the CPUs that they may run on.
+  bool crowded(const std::vector<int>& local) const {
+    CpuSet cpus;
+    for (int rank : local) cpus.add(parts_.places[rank].cpus);
+    return cpus.count() < static_cast<int>(local.size());
   }
 
   void connect_shared(GroupMedium& shared, const std::vector<int>& local,

@@ -10,20 +10,20 @@
 #include <cassert>
 
 #include "lib/base/dtype.h"
+#include "lib/reduce/reduce.h"
 
 namespace echelon {
 namespace {
 
 constexpr int kLanesWithoutGroup = 8;
-// Polls before a rank first gives way: about a microsecond on shared memory. Polling a network is
-// a system call, and who waits for it waits for others that may need this core.
-constexpr int kPollsOfMemory = 24;
+// Polls before a rank first gives way. Polling a network is a system call, and who waits for it
+// waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
 constexpr unsigned kPollsPerNetworkPoll = 8;
 constexpr std::chrono::milliseconds kLongestSleep{100};
 
-std::string label(const Operation& operation) {
-  return fmt::format("{} #{}", name(operation.task().goal.collective), operation.sequence());
+std::string label(const Task& task, std::uint64_t sequence) {
+  return fmt::format("{} #{}", name(task.goal.collective), sequence);
 }
 
 // The part of `task` that runs in elements [begin, end) of every block.
@@ -120,8 +120,7 @@ void Engine::admit() {
 bool Engine::progress() {
   if (abort_.load(std::memory_order_relaxed) && failure_ == ECH_OK)
     fail(ECH_ERR_ABORTED, "the communicator was aborted");
-  if (active_ == 0) return false;
-  return try_progress();
+  return (active_ > 0 || direct_) && try_progress();
 }
 
 // Polling the network is a system call: it is done rarely while only the group is waited for. It
@@ -143,7 +142,7 @@ bool Engine::try_progress() {
       return true;
     }
   }
-  return advance_lanes() || moved;
+  return (active_ > 0 && advance_lanes()) || moved;
 }
 
 // Oldest first, which is the order that every rank prefers.
@@ -158,7 +157,9 @@ bool Engine::advance_lanes() {
       const std::string who =
           parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
       fail(bad->status,
-           fmt::format("{}: {} with {}", label(*segment.operation()), name(bad->status), who));
+           fmt::format("{}: {} with {}",
+                       label(segment.operation()->task(), segment.operation()->sequence()),
+                       name(bad->status), who));
       return true;
     }
     if (segment.ended()) end_segment(segment);
@@ -177,8 +178,11 @@ void Engine::end_segment(Segment& segment) {
 void Engine::finish(Operation& operation, ech_status status) {
   operation.done_ = true;
   operation.status_ = status;
+  count(operation.task_);
+}
+
+void Engine::count(const Task& task) {
   ++counters_.operations;
-  const Task& task = operation.task_;
   counters_.bytes += task.count * task.program->blocks * size_of(task.dtype);
 }
 
@@ -207,28 +211,66 @@ void Engine::fail(ech_status status, const std::string& text) {
 }
 
 void Engine::wait(Operation& operation) {
-  const int patience = parts_.transport ? kPollsOfNetwork : kPollsOfMemory;
+  Wait wait{operation.task_, operation.sequence_, operation.deadline_, {}};
+  wait_until([&] { return operation.done_; }, wait);
+}
+
+void Engine::run(const Task& task) {
+  if (is_direct(task)) return run_direct(task);
+  Operation* operation = start(task);
+  wait(*operation);
+  const ech_status status = operation->status_;
+  release(operation);
+  if (status != ECH_OK) throw Error(status, failure_text_);
+}
+
+bool Engine::is_direct(const Task& task) const {
+  return task.program->one_allreduce_call && task.segment >= task.count && active_ == 0 &&
+         queue_.empty() && failure_ == ECH_OK && parts_.group != nullptr;
+}
+
+void Engine::run_direct(const Task& task) {
+  const int lane = static_cast<int>(next_segment_++ % lanes_.size());
+  const GroupPart whole{0, 0, task.count * size_of(task.dtype), 0};
+  direct_ = true;
+  parts_.group->start(
+      lane, {GroupKind::kAllreduce, task.dtype, task.op, task.input, task.output, {&whole, 1}});
+  std::optional<Clock::time_point> deadline;
+  Wait wait{task, next_sequence_++, deadline, {}};
+  wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
+  direct_ = false;
+  if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
+  if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
+  count(task);
+}
+
+template <typename Done>
+void Engine::wait_until(Done done, Wait& wait) {
+  const int patience = parts_.transport ? kPollsOfNetwork : parts_.patience;
   int polls = 0;
-  std::optional<Clock::time_point> idle_since;
-  while (!operation.done_) {
+  while (!done()) {
     if (progress()) {
       polls = 0;
-      idle_since.reset();
-      continue;
+      wait.idle_since.reset();
+    } else if (++polls >= patience && !done()) {
+      give_way(wait);
     }
-    if (++polls < patience || operation.done_) continue;
-    const auto now = Clock::now();
-    if (!operation.deadline_) operation.deadline_ = now + operation.task_.timeout;
-    if (!idle_since) idle_since = now;
-    if (now >= *operation.deadline_) {
-      fail(ECH_ERR_TIMEOUT,
-           fmt::format("{} did not end within {:.1f} s", label(operation),
-                       std::chrono::duration<double>(operation.task_.timeout).count()));
-    } else if (now - *idle_since < parts_.spin) {
-      sched_yield();
-    } else {
-      sleep(std::min(*operation.deadline_, now + kLongestSleep));
-    }
+  }
+}
+
+// Nothing came while polling: lets others run, later sleeps, at last gives up.
+void Engine::give_way(Wait& wait) {
+  const auto now = Clock::now();
+  if (!wait.deadline) wait.deadline = now + wait.task.timeout;
+  if (!wait.idle_since) wait.idle_since = now;
+  if (now >= *wait.deadline) {
+    fail(ECH_ERR_TIMEOUT,
+         fmt::format("{} did not end within {:.1f} s", label(wait.task, wait.sequence),
+                     std::chrono::duration<double>(wait.task.timeout).count()));
+  } else if (now - *wait.idle_since < parts_.spin) {
+    sched_yield();
+  } else {
+    sleep(std::min(*wait.deadline, now + kLongestSleep));
   }
 }
 

@@ -72,6 +72,7 @@ struct EngineParts {
   Group group_ranks;                     // members of `group`, in its order
   Watch* watch = nullptr;                // may be null; outlives the engine
   std::chrono::nanoseconds spin{200'000};
+  int patience = 24;  // polls of shared memory before a rank first gives way
 };
 
 struct EngineCounters {
@@ -86,6 +87,10 @@ class Engine {
   // The operation belongs to the caller until release(). Throws only when nothing was started.
   Operation* start(const Task& task);
   void release(Operation* operation);  // which must be done
+
+  // start(), wait() and release() in one; throws the failure. The short cut for an allreduce that
+  // is one call of the group: nothing lies between the caller and shared memory.
+  void run(const Task& task);
 
   // Moves what can be moved. True when anything happened.
   bool progress();
@@ -106,13 +111,27 @@ class Engine {
   const GroupEngine* group() const { return parts_.group.get(); }
 
  private:
+  // One blocking wait.
+  struct Wait {
+    const Task& task;
+    std::uint64_t sequence;
+    std::optional<Clock::time_point>& deadline;  // set when it is first looked at
+    std::optional<Clock::time_point> idle_since;
+  };
+
   void admit();
   bool advance_lanes();
   void end_segment(Segment& segment);
   void finish(Operation& operation, ech_status status);
+  void count(const Task& task);
   void fail(ech_status status, const std::string& text);
   bool try_progress();
   bool poll_network();
+  bool is_direct(const Task& task) const;
+  void run_direct(const Task& task);
+  template <typename Done>
+  void wait_until(Done done, Wait& wait);
+  void give_way(Wait& wait);
   void sleep(Clock::time_point until);
 
   EngineParts parts_;
@@ -122,7 +141,8 @@ class Engine {
   std::deque<Operation*> queue_;  // with segments that have not started, in order
   std::uint64_t next_segment_ = 0;
   std::uint64_t next_sequence_ = 0;
-  int active_ = 0;  // lanes in use
+  int active_ = 0;       // segments under way
+  bool direct_ = false;  // a lane is used without a segment
   unsigned polls_ = 0;
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;

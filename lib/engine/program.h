@@ -59,6 +59,7 @@ struct Program {
   std::vector<Step> steps;
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;
+  bool one_allreduce_call = false;  // nothing but one group call, over all of the buffer
 };
 
 // What a program shall compute.

@@ -133,13 +133,15 @@ bool ShmGroup::progress() {
     return any;
   }
   std::size_t moved = 0;
+  std::size_t at = first_;
   for (std::size_t i = 0; i < lanes_.size() && moved < kProgressBytes; ++i) {
-    Lane& lane = lanes_[(first_ + i) % lanes_.size()];
+    Lane& lane = lanes_[at];
+    if (++at == lanes_.size()) at = 0;  // a division would be most of the time of an idle poll
     if (!lane.busy()) continue;
     while (lane.moved() + moved < kProgressBytes && lane.advance()) any = true;
     moved += lane.take_moved();
   }
-  first_ = (first_ + 1) % lanes_.size();
+  if (++first_ == lanes_.size()) first_ = 0;
   if (team_->failure != ECH_OK) fail(team_->failure);
   return any;
 }
