@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 int main(void) {
-  ech_comm *comm;
+  ech_comm* comm;
   int rank, size;
   float mine[4], sum[4];
   if (ech_comm_create(&comm, NULL) != ECH_OK) { /* NULL: everything from the launcher */

@@ -5,16 +5,16 @@
 #include <mpi.h>
 #include <stdio.h>
 
-static int gather(const void *send, void *recv, size_t bytes, void *context) {
-  const MPI_Comm *comm = context;
+static int gather(const void* send, void* recv, size_t bytes, void* context) {
+  const MPI_Comm* comm = context;
   return MPI_Allgather(send, (int)bytes, MPI_BYTE, recv, (int)bytes, MPI_BYTE, *comm) !=
          MPI_SUCCESS;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   MPI_Comm world = MPI_COMM_WORLD;
   ech_comm_options options = ECH_COMM_OPTIONS_INIT;
-  ech_comm *comm;
+  ech_comm* comm;
   double value, sum = 0;
   int failed;
   MPI_Init(&argc, &argv);

@@ -85,7 +85,7 @@ constexpr Setting kSettings[] = {
     {{"ECHELON_SINGLE_COPY", "auto|on|off", "auto",
       "read other local ranks' memory with process_vm_readv"},
      set_single_copy},
-    {{"ECHELON_SPIN", "seconds", "50e-6", "busy waiting before a rank sleeps"},
+    {{"ECHELON_SPIN", "seconds", "200e-6", "busy waiting before a rank sleeps"},
      [](Options& o, std::string_view v) { o.spin = seconds(v); }},
     {{"ECHELON_TIMEOUT", "seconds", "300", "deadline of an operation and of creation"},
      set_timeout},

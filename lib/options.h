@@ -21,7 +21,7 @@ struct Options {
   double timeout = 300;  // s
   bool probe = false;
   std::string single_copy = "auto";  // process_vm_readv: auto, on, off
-  double spin = 50e-6;               // s of busy waiting before sleeping
+  double spin = 200e-6;               // s of busy waiting before sleeping
   std::string ucx_tls;               // "" = our choice
   std::string nics;                  // "" = nearest; else a comma-separated list
 };

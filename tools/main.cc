@@ -16,6 +16,7 @@
 #include "tools/perf.h"
 #include "tools/plan.h"
 #include "tools/run.h"
+#include "tools/topo.h"
 
 namespace {
 
@@ -49,6 +50,7 @@ int main(int argc, char** argv) {
   echelon::tools::add_perf(app);
   echelon::tools::add_plan(app);
   echelon::tools::add_run(app, after);
+  echelon::add_topo(app);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::RuntimeError& e) {

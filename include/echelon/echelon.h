@@ -162,7 +162,7 @@ typedef struct ech_comm_options {
 } ech_comm_options;
 
 #define ECH_COMM_OPTIONS_INIT \
-  { sizeof(ech_comm_options) }
+  { sizeof(ech_comm_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (ech_log_level)0 }
 
 /* Makes a communicator: finds the other ranks, discovers the fabric, exchanges it, connects.
  * Collective; blocks up to options->timeout. `options` NULL means all defaults. End it with
@@ -234,7 +234,7 @@ typedef struct ech_call {
 } ech_call;
 
 #define ECH_CALL_INIT \
-  { sizeof(ech_call) }
+  { sizeof(ech_call), 0, ECH_MEMORY_AUTO, 0 }
 
 /* Nonblocking forms: start the operation and return; the buffers belong to it until ech_test or
  * ech_wait reports its end. `call` NULL means defaults. Operations of one communicator run in
@@ -291,7 +291,7 @@ typedef struct ech_question {
 } ech_question;
 
 #define ECH_QUESTION_INIT \
-  { sizeof(ech_question) }
+  { sizeof(ech_question), ECH_ALLREDUCE, ECH_SUM, ECH_INT8, 0, ECH_MEMORY_AUTO }
 
 /* The plan for one operation: choice, predicted time, lower bound, reason, rejected candidates.
  * ECH_TEXT or ECH_JSON. Local. Free *text with ech_text_free. */

@@ -82,6 +82,9 @@ Address default_address(int family) {
     if (const auto source = source_towards("192.0.2.1")) return *source;
   if (family != AF_INET)
     if (const auto source = source_towards("2001:db8::1")) return *source;
+  for (const NamedAddress& n : local_addresses())
+    if (!n.address.is_loopback() && (family == AF_UNSPEC || n.address.family() == family))
+      return n.address;
   return *parse_address(family == AF_INET6 ? "::1" : "127.0.0.1");
 }
 

@@ -15,7 +15,11 @@ namespace echelon {
 namespace {
 
 constexpr int kLanesWithoutGroup = 8;
-constexpr int kPollsBeforeClock = 256;  // about a microsecond on shared memory
+// Polls before a rank first gives way: about a microsecond on shared memory. Polling a network is
+// a system call, and who waits for it waits for others that may need this core.
+constexpr int kPollsOfMemory = 24;
+constexpr int kPollsOfNetwork = 2;
+constexpr unsigned kPollsPerNetworkPoll = 8;
 constexpr std::chrono::milliseconds kLongestSleep{100};
 
 std::string label(const Operation& operation) {
@@ -120,8 +124,18 @@ bool Engine::progress() {
   return try_progress();
 }
 
+// Polling the network is a system call: it is done rarely while only the group is waited for. It
+// is done then, too, because what was sent may still be on its way out.
+bool Engine::poll_network() {
+  if (parts_.transport == nullptr) return false;
+  const bool awaited = std::ranges::any_of(
+      lanes_, [](const auto& lane) { return lane->active() && lane->awaits_messages(); });
+  if (!awaited && ++polls_ % kPollsPerNetworkPoll != 0) return false;
+  return parts_.transport->progress();
+}
+
 bool Engine::try_progress() {
-  bool moved = parts_.transport != nullptr && parts_.transport->progress();
+  bool moved = poll_network();
   if (parts_.group != nullptr) {
     moved |= parts_.group->progress();
     if (parts_.group->failed() != ECH_OK) {
@@ -143,8 +157,8 @@ bool Engine::advance_lanes() {
     if (const Completion* bad = segment.failed()) {
       const std::string who =
           parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
-      fail(bad->status, fmt::format("{}: {} with {}", label(*segment.operation()),
-                                    name(bad->status), who));
+      fail(bad->status,
+           fmt::format("{}: {} with {}", label(*segment.operation()), name(bad->status), who));
       return true;
     }
     if (segment.ended()) end_segment(segment);
@@ -193,6 +207,7 @@ void Engine::fail(ech_status status, const std::string& text) {
 }
 
 void Engine::wait(Operation& operation) {
+  const int patience = parts_.transport ? kPollsOfNetwork : kPollsOfMemory;
   int polls = 0;
   std::optional<Clock::time_point> idle_since;
   while (!operation.done_) {
@@ -201,7 +216,7 @@ void Engine::wait(Operation& operation) {
       idle_since.reset();
       continue;
     }
-    if (++polls < kPollsBeforeClock || operation.done_) continue;
+    if (++polls < patience || operation.done_) continue;
     const auto now = Clock::now();
     if (!operation.deadline_) operation.deadline_ = now + operation.task_.timeout;
     if (!idle_since) idle_since = now;

@@ -71,7 +71,7 @@ struct EngineParts {
   std::unique_ptr<GroupEngine> group;    // may be null when no program has calls
   Group group_ranks;                     // members of `group`, in its order
   Watch* watch = nullptr;                // may be null; outlives the engine
-  std::chrono::nanoseconds spin{50'000};
+  std::chrono::nanoseconds spin{200'000};
 };
 
 struct EngineCounters {
@@ -112,6 +112,7 @@ class Engine {
   void finish(Operation& operation, ech_status status);
   void fail(ech_status status, const std::string& text);
   bool try_progress();
+  bool poll_network();
   void sleep(Clock::time_point until);
 
   EngineParts parts_;
@@ -122,6 +123,7 @@ class Engine {
   std::uint64_t next_segment_ = 0;
   std::uint64_t next_sequence_ = 0;
   int active_ = 0;  // lanes in use
+  unsigned polls_ = 0;
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;
   std::string failure_text_;

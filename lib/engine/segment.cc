@@ -145,7 +145,8 @@ bool Segment::complete(const Step& step) {
   const bool receives_done = all_done(receives_, 0, receives_.size());
   const bool merges_done = apply_merges(step, sends_done);
   if (call_pending_ && media_.group->done(media_.lane)) call_pending_ = false;
-  return sends_done && receives_done && merges_done && !call_pending_ && failed_ == nullptr;
+  awaits_messages_ = !(sends_done && receives_done && merges_done);
+  return !awaits_messages_ && !call_pending_ && failed_ == nullptr;
 }
 
 bool Segment::apply_merges(const Step& step, bool sends_done) {

@@ -51,6 +51,9 @@ class Segment {
   bool advance();
   bool ended() const { return next_ == work_.program->steps.size() && !entered_; }
 
+  // Whether messages, and not only the group, keep it from going on.
+  bool awaits_messages() const { return entered_ && awaits_messages_; }
+
   // The first completion that failed, or nullptr.
   const Completion* failed() const { return failed_; }
 
@@ -66,15 +69,14 @@ class Segment {
   void apply(const Merge& merge);
   void deliver();
   bool all_done(const std::vector<Completion>& completions, std::size_t begin, std::size_t end);
-  Tag tag(const Hop& message) const {
-    return (work_.number & 0xffffff) << 24 | message.ordinal;
-  }
+  Tag tag(const Hop& message) const { return (work_.number & 0xffffff) << 24 | message.ordinal; }
 
   const Media media_;
   SegmentWork work_;
   std::size_t next_ = 0;  // step to enter, or that was entered
   bool entered_ = false;
   bool call_pending_ = false;
+  bool awaits_messages_ = false;
   std::vector<Completion> sends_, receives_, incoming_;
   std::vector<char> merged_;
   std::vector<std::byte*> incoming_at_;

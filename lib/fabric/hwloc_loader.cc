@@ -306,8 +306,9 @@ Host parse_here(std::string_view xml, std::string_view name) {
 
 void load_hwloc(Host& host) {
   const Topology topology = new_topology();
-  // These start whole run-time systems (or an X connection) to tell what PCI and NVML tell as well.
-  for (const char* component : {"cuda", "gl", "levelzero", "opencl"})
+  // These start whole run-time systems (or an X connection) to tell what sysfs and NVML tell as
+  // well; libpciaccess leaks.
+  for (const char* component : {"cuda", "gl", "levelzero", "opencl", "pci"})
     hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                   component);
   if (hwloc_topology_load(topology.get()) != 0) throw system_error("hwloc_topology_load");
