@@ -173,6 +173,9 @@ void add_perf(CLI::App& app) {
 
 int perf_program(int argc, char** argv, const Settings& preset, const char* description) {
   CLI::App app(description);
+  app.failure_message([](const CLI::App*, const CLI::Error& error) {
+    return fmt::format("echelon perf: {}\n", error.what());
+  });
   add_options(app, preset);
   try {
     app.parse(argc, argv);

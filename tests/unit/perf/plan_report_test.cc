@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/plan_report.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lib/base/error.h"
+#include "lib/fabric/formats.h"
+
+namespace echelon::tools {
+namespace {
+
+Fabric fabric_of(int hosts, int ranks_per_host) {
+  std::string text = "name = \"test\"\n[[host]]\nname = \"h[1-" + std::to_string(hosts) +
+                     "]\"\nranks = " + std::to_string(ranks_per_host) +
+                     "\n[[host.nic]]\nname = \"eth0\"\nkind = \"ethernet\"\n"
+                     "bandwidth = \"1 gbit/s\"\n";
+  return expand(parse_fabric_file(text, "test.toml"));
+}
+
+TEST(PlanText, ShowsMachinesTiersAndChoices) {
+  PlanQuestion question;
+  question.sizes = {8, 64 << 20};
+  const std::string text = plan_text(fabric_of(4, 2), question);
+  EXPECT_NE(text.find("test: 8 ranks on 4 hosts"), std::string::npos) << text;
+  EXPECT_NE(text.find("ethernet 1 Gbit/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("64 MiB"), std::string::npos) << text;
+  EXPECT_NE(text.find("native/"), std::string::npos) << text;
+}
+
+TEST(PlanJson, IsOneObjectPerSizeWithTheBound) {
+  PlanQuestion question;
+  question.sizes = {64 << 10, 64 << 20};
+  question.ranks = 6;
+  std::istringstream lines(plan_json(fabric_of(4, 2), question));
+  std::vector<nlohmann::json> all;
+  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[1]["bytes"], 64 << 20);
+  EXPECT_EQ(all[1]["ranks"], 6);
+  EXPECT_EQ(all[1]["hosts"], 3);
+  // 2(H-1)/H x S over 125 MB/s, H = 3.
+  EXPECT_NEAR(all[1]["bound_us"].get<double>(), 4.0 / 3 * (64 << 20) / 125e6 * 1e6, 1e4);
+  EXPECT_FALSE(all[1].contains("rejected"));
+  EXPECT_FALSE(all[1]["reason"].get<std::string>().empty());
+}
+
+TEST(PlanJson, RejectedOnDemandAndOverride) {
+  PlanQuestion question;
+  question.sizes = {1 << 20};
+  question.rejected = true;
+  EXPECT_FALSE(nlohmann::json::parse(plan_json(fabric_of(2, 2), question))["rejected"].empty());
+  question.algorithm = "ring";
+  const auto ring = nlohmann::json::parse(plan_json(fabric_of(2, 2), question));
+  EXPECT_EQ(ring["plan"].get<std::string>().substr(0, 4), "ring");
+}
+
+TEST(Plan, WhatCannotBeIsSaid) {
+  PlanQuestion question;
+  question.sizes = {8};
+  question.ranks = 9;
+  EXPECT_THROW(plan_text(fabric_of(4, 2), question), Error);
+  question.ranks = 0;
+  question.algorithm = "magic";
+  EXPECT_THROW(plan_text(fabric_of(4, 2), question), Error);
+  question.algorithm = "";
+  EXPECT_THROW(plan_text(Fabric{}, question), Error);
+  EXPECT_THROW(plan_text(fabric_of(4096, 8), question), Error);  // more than can be planned
+}
+
+TEST(Plan, ManyRanksTakeNoTime) {
+  PlanQuestion question;
+  question.ranks = kMostPlannedRanks;
+  for (std::size_t size = 8; size <= std::size_t{64} << 20; size *= 2)
+    question.sizes.push_back(size);
+  const Fabric fabric = fabric_of(2048, 8);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(plan_text(fabric, question).empty());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+}  // namespace
+}  // namespace echelon::tools
