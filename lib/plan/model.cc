@@ -205,7 +205,7 @@ Prediction predict(const Shape& shape, const Recipe& recipe, ech_collective coll
 
 // Information: every child of a tier needs at least one byte in for every byte that depends on
 // others, and all children of a group together at least (k-1) x bytes each way that the
-// collective goes. Rounds: the inputs of k children need log2 k rounds to meet.
+// collective goes. And some byte has to go from one child to another.
 Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
   Bound bound{0, "nothing to exchange"};
   const int ways = collective == ECH_ALLREDUCE ? 2 : 1;
@@ -216,7 +216,7 @@ Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
     const double sum =
         collective == ECH_ALLREDUCE ? ways * (k - 1.0) * bytes / tier.all_children : 0;
     const double transfer = std::max(each / tier.slowest_child, sum);
-    const double rounds = log2_up(k) * tier.link.latency;
+    const double hop = tier.link.latency;
     const std::string where = fmt::format("{} {}", k,
                                           tier.kind == TierKind::kHost   ? "ranks of a host"
                                           : tier.kind == TierKind::kRack ? "hosts of a rack"
@@ -225,9 +225,8 @@ Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
       bound = {transfer,
                fmt::format("bandwidth between the {}: {:.3g} MB at {:.4g} MB/s", where,
                            transfer * tier.slowest_child / 1e6, tier.slowest_child / 1e6)};
-    if (rounds > bound.seconds)
-      bound = {rounds, fmt::format("latency between the {}: {} rounds of {:.3g} us", where,
-                                   log2_up(k), tier.link.latency * 1e6)};
+    if (hop > bound.seconds)
+      bound = {hop, fmt::format("latency between the {}: {:.3g} us", where, hop * 1e6)};
   }
   return bound;
 }

@@ -21,10 +21,22 @@ int crossing_edges(const TierGroup& group) {
   return std::ranges::max(crossing);
 }
 
+// Of the bytes on an Ethernet wire, those that TCP's users see: 1448 of 1514 with the usual frames
+// and time stamps. What was measured was measured by a user.
+double payload(LinkKind kind, Source source) {
+  return kind == LinkKind::kEthernet && source != Source::kMeasured ? 1448.0 / 1514.0 : 1.0;
+}
+
+Link for_users(Link link) {
+  link.bytes_per_second *= payload(link.kind, link.source);
+  return link;
+}
+
 double bandwidth_of(const TierGroup& group, std::size_t child) {
-  const double streams = group.link.bytes_per_second * group.children[child].size();
-  const double given = child < group.child_bandwidth.size() ? group.child_bandwidth[child] : 0;
-  return given > 0 ? std::min(given, streams) : streams;
+  const double streams = for_users(group.link).bytes_per_second * group.children[child].size();
+  if (child >= group.child_bandwidth.size() || group.child_bandwidth[child] <= 0) return streams;
+  return std::min(streams,
+                  group.child_bandwidth[child] * payload(group.link.kind, group.child_source));
 }
 
 // The group as if nothing lay between its ranks and it.
@@ -56,7 +68,7 @@ TierShape tier_shape(const Tier& tier, bool lowest) {
     worst = cost;
     shape.children = static_cast<int>(group.children.size());
     shape.rails = rails;
-    shape.link = group.link;
+    shape.link = for_users(group.link);
     shape.slowest_child = slowest;
     shape.all_children = sum;
     shape.crossing = crossing_edges(group);

@@ -16,7 +16,7 @@ Layout flat_cluster(int hosts, int ranks, double network) {
   Tier host{TierKind::kHost, {}}, cluster{TierKind::kCluster, {}};
   TierGroup all;
   all.ranks = Group::range(layout.size);
-  all.link = {LinkKind::kEthernet, 20e-6, network, Source::kDevice};
+  all.link = {LinkKind::kEthernet, 20e-6, network, Source::kMeasured};
   for (int h = 0; h < hosts; ++h) {
     std::vector<int> members;
     TierGroup group;
@@ -31,6 +31,7 @@ Layout flat_cluster(int hosts, int ranks, double network) {
     host.groups.push_back(group);
     all.children.push_back(group.ranks);
     all.child_bandwidth.push_back(network);
+    all.child_source = Source::kMeasured;
   }
   cluster.groups.push_back(all);
   if (ranks > 1) layout.tiers.push_back(host);
@@ -65,6 +66,26 @@ TEST(Bound, IsTheTextbookOneOnEqualHosts) {
   const Bound bound = lower_bound(shape, ECH_ALLREDUCE, bytes);
   EXPECT_NEAR(bound.seconds, 1.5 * bytes / kGigabit, 1e-9);
   EXPECT_NE(bound.reason.find("bandwidth"), std::string::npos);
+}
+
+TEST(Bound, OfALineRateIsWhatUsersGet) {
+  Layout layout = flat_cluster(2, 1, 125e6);
+  layout.tiers[0].groups[0].link.source = Source::kFile;
+  layout.tiers[0].groups[0].child_source = Source::kFile;
+  const Bound bound = lower_bound(make_shape(layout, true), ECH_ALLREDUCE, 125e6);
+  EXPECT_NEAR(bound.seconds, 1 / 0.9564, 1e-3);
+}
+
+TEST(Bound, NoPredictionIsBelowIt) {
+  const Shape shape = make_shape(flat_cluster(4, 2, kGigabit), true);
+  for (ech_collective c :
+       {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_BROADCAST, ECH_REDUCE}) {
+    for (double bytes = 8; bytes < 1e9; bytes *= 4) {
+      const double bound = lower_bound(shape, c, bytes).seconds;
+      for (const Recipe& r : candidates(shape, c))
+        EXPECT_GE(predict(shape, r, c, bytes).seconds, 0.999 * bound) << to_text(r) << bytes;
+    }
+  }
 }
 
 TEST(Choice, LargeMessagesPipelineTheHierarchyCloseToTheBound) {
