@@ -227,8 +227,9 @@ TEST(Launch, RemoteAgentsGetTheSecretThroughStdin) {
 
 TEST(Launch, MpirunStartsAgents) {
   if (run_program({"sh", "-c", "command -v mpirun"}).code != 0) GTEST_SKIP() << "no mpirun here";
-  const Result r = echelon_run(sh({"--launcher", "mpirun", "-H", "localhost:2"},
-                                  "echo ${#ECHELON_SECRET}; [ $ECHELON_RANK = 0 ] || exit 5"));
+  const Result r =
+      echelon_run(sh({"--launcher", "mpirun", "-H", "localhost:2"},
+                     "echo ${#ECHELON_SECRET}; [ $ECHELON_RANK = 0 ] || { sleep 1; exit 5; }"));
   EXPECT_EQ(r.code, 5) << r.err;
   EXPECT_EQ(lines_of(r.out), (std::vector<std::string>{"[0 localhost] 64", "[1 localhost] 64"}));
 }
