@@ -22,6 +22,13 @@ std::optional<Recipe> wanted_recipe(const Options& options) {
   return parse_recipe(options.algorithm);
 }
 
+// What plans may use: a single host has no message transport unless somebody asked for a plan.
+Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
+  Shape shape = make_shape(layout, parts.native);
+  shape.messages = parts.engine.transport != nullptr;
+  return shape;
+}
+
 EngineParts with_watch(EngineParts parts, Watch* watch) {
   parts.watch = watch;
   return parts;
@@ -49,7 +56,7 @@ Communicator::Communicator(CommunicatorParts parts)
       places_(std::move(parts.places)),
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
-      plans_(make_shape(layout_, parts.native), rank_, wanted_recipe(options_)),
+      plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_)),
       engine_(with_watch(std::move(parts.engine), this)) {
   const std::vector<int> local = layout_.ranks_of_host(host_index());
   local_size_ = static_cast<int>(local.size());

@@ -21,6 +21,7 @@ bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& 
   const bool last = t + 1 == recipe.algorithms.size();
   const bool flat = recipe.algorithms.size() < shape.tiers.size();
   if (algorithm == Algorithm::kNative) return t == 0 && shape.native && !flat;
+  if (!shape.messages) return false;
   const bool rooted = collective == ECH_BROADCAST || collective == ECH_REDUCE ||
                       (recipe.ownership == Ownership::kLeader && !last);
   if (rooted && algorithm != Algorithm::kRing && algorithm != Algorithm::kDirect &&

@@ -30,7 +30,8 @@ struct TierShape {
 // serves a host as one group.
 struct Shape {
   int size = 1;
-  bool native = false;  // tier 0 is a host with a group engine
+  bool native = false;   // tier 0 is a host with a group engine
+  bool messages = true;  // ranks can send to each other; else only native can do anything
   std::vector<TierShape> tiers;
   double reduce_speed = 8e9;       // bytes/s that one rank adds
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets

@@ -131,6 +131,17 @@ TEST(Choice, EveryCandidateCanBeComposed) {
   }
 }
 
+TEST(Choice, WithoutMessagesOnlyTheGroupIsUsed) {
+  Shape shape = make_shape(flat_cluster(1, 4, kGigabit), true);
+  shape.messages = false;
+  shape.tiers[0].link.latency = 1;  // as if measured while the machine was busy
+  for (int c = ECH_ALLREDUCE; c <= ECH_REDUCE; ++c) {
+    const Choice choice = choose(shape, static_cast<ech_collective>(c), 8);
+    EXPECT_EQ(to_text(choice.best.recipe), "native");
+    EXPECT_TRUE(choice.rejected.empty());
+  }
+}
+
 TEST(Choice, AnImpossiblePlanListsThePossibleOnes) {
   const Shape shape = make_shape(flat_cluster(4, 2, kGigabit), true);
   try {
