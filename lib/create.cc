@@ -23,9 +23,12 @@ namespace {
 // Polls before giving way when every rank has a core of its own, some 100 us.
 constexpr int kPatienceOfOwners = 4000;
 
+// Smallest call that reads other ranks' memory when the user turns that on.
+constexpr std::size_t kSingleCopyFrom = 64 << 10;
+
 // What every rank tells the others first.
 struct Introduction {
-  std::string host_id, host_name, cpus, algorithm;
+  std::string host_id, host_name, cpus, algorithm, slurm_address;
   std::uint32_t pid = 0;
   bool probe = false;
 };
@@ -36,6 +39,7 @@ std::string to_wire(const Introduction& i) {
       .text(i.host_name)
       .text(i.cpus)
       .text(i.algorithm)
+      .text(i.slurm_address)
       .u32(i.pid)
       .u8(i.probe)
       .take();
@@ -48,6 +52,7 @@ Introduction introduction_from(std::string_view bytes) {
   i.host_name = reader.text();
   i.cpus = reader.text();
   i.algorithm = reader.text();
+  i.slurm_address = reader.text();
   i.pid = reader.u32();
   i.probe = reader.u8() != 0;
   reader.expect_end();
@@ -78,6 +83,7 @@ class Creation {
     introduce();
     exchange_hosts();
     apply_fabric_file();
+    add_racks();
     lay_out();
     connect();
     if (options_.probe && control_->size() > 1)
@@ -99,6 +105,7 @@ class Creation {
                       host_.name,
                       allowed_cpus().list(),
                       options_.algorithm,
+                      options_.slurm_address,
                       static_cast<std::uint32_t>(getpid()),
                       options_.probe};
     for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
@@ -151,6 +158,14 @@ class Creation {
     apply(parse_fabric_file(std::string_view(text).substr(1), options_.fabric_file), parts_.fabric);
   }
 
+  // The racks that Slurm knows; those of the fabric file win.
+  void add_racks() {
+    std::vector<std::string> addresses(parts_.fabric.hosts.size());
+    for (std::size_t r = 0; r < ranks_.size(); ++r)
+      addresses[parts_.places[r].host] = ranks_[r].slurm_address;
+    add_slurm_racks(parts_.fabric, addresses, options_.slurm_pattern);
+  }
+
   void lay_out() {
     parts_.layout = make_layout(parts_.fabric, parts_.places);
     if (const std::string wrong = validate(parts_.layout); !wrong.empty())
@@ -169,7 +184,8 @@ class Creation {
     const int host = parts_.layout.host_of_rank[self];
     const std::vector<int> local = parts_.layout.ranks_of_host(host);
     std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
-    std::unique_ptr<GroupMedium> shared = local.size() > 1 ? make_shm_group() : nullptr;
+    std::unique_ptr<GroupMedium> shared =
+        local.size() > 1 ? make_shm_group(shm_options()) : nullptr;
     const std::string mine = ByteWriter()
                                  .text(network ? network->address() : "")
                                  .text(shared ? shared->address() : "")
@@ -202,6 +218,14 @@ class Creation {
     const int index = static_cast<int>(std::ranges::find(local, control_->rank()) - local.begin());
     parts_.engine.group = shared.connect(index, members);
     parts_.engine.group_ranks = Group(local);
+  }
+
+  ShmOptions shm_options() const {
+    ShmOptions shm;
+    if (options_.single_copy == "auto") return shm;
+    const std::size_t from = options_.single_copy == "on" ? kSingleCopyFrom : SIZE_MAX;
+    shm.thresholds.read = shm.thresholds.read_crowded = from;
+    return shm;
   }
 
   std::unique_ptr<Medium> open_network() const {

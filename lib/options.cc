@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/error.h"
 
@@ -91,6 +92,10 @@ constexpr Setting kSettings[] = {
      set_timeout},
     {{"ECHELON_UCX_TLS", "list", "all but GPU ones", "UCX transports, as in UCX_TLS"},
      [](Options& o, std::string_view v) { o.ucx_tls = v; }},
+    {{"SLURM_TOPOLOGY_ADDR", "path", "set by Slurm", "switches above this host: they make racks"},
+     [](Options& o, std::string_view v) { o.slurm_address = v; }},
+    {{"SLURM_TOPOLOGY_ADDR_PATTERN", "path", "set by Slurm", "what the parts of that path are"},
+     [](Options& o, std::string_view v) { o.slurm_pattern = v; }},
 };
 
 }  // namespace

@@ -24,6 +24,8 @@ struct Options {
   double spin = 200e-6;              // s of busy waiting before sleeping
   std::string ucx_tls;               // "" = our choice
   std::string nics;                  // "" = nearest; else a comma-separated list
+  std::string slurm_address;         // where Slurm's topology puts this host: "core.leaf3.node17"
+  std::string slurm_pattern;         // and what the parts of it are: "switch.switch.node"
 };
 
 using Lookup = std::function<const char*(const char* variable)>;

@@ -2,14 +2,13 @@
 #include "lib/engine/engine.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 
 #include "lib/base/dtype.h"
+#include "lib/engine/sleep.h"
 #include "lib/reduce/reduce.h"
 
 namespace echelon {
@@ -20,6 +19,7 @@ constexpr int kLanesWithoutGroup = 8;
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
 constexpr unsigned kPollsPerNetworkPoll = 8;
+constexpr unsigned kIdlePollsPerCheck = 1024;  // of the control connection, a system call
 constexpr std::chrono::milliseconds kLongestSleep{100};
 
 std::string label(const Task& task, std::uint64_t sequence) {
@@ -120,7 +120,10 @@ void Engine::admit() {
 bool Engine::progress() {
   if (abort_.load(std::memory_order_relaxed) && failure_ == ECH_OK)
     fail(ECH_ERR_ABORTED, "the communicator was aborted");
-  return (active_ > 0 || direct_) && try_progress();
+  if (active_ == 0 && !direct_) return false;
+  if (try_progress()) return true;
+  if (++idle_polls_ % kIdlePollsPerCheck == 0) check_watch();
+  return false;
 }
 
 // Polling the network is a system call: it is done rarely while only the group is waited for. It
@@ -270,42 +273,17 @@ void Engine::give_way(Wait& wait) {
   } else if (now - *wait.idle_since < parts_.spin) {
     sched_yield();
   } else {
-    sleep(std::min(*wait.deadline, now + kLongestSleep));
+    const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
+    const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
+    if (sleep_until_news({parts_.transport.get(), parts_.group.get()}, fd, limit))
+      ++counters_.waits;
+    check_watch();
   }
 }
 
 void Engine::abort() noexcept { abort_.store(true, std::memory_order_relaxed); }
 
-// One wait for everything: shared memory, network and the control connection.
-void Engine::sleep(Clock::time_point until) {
-  std::array<Waitable*, 2> sources = {parts_.transport.get(), parts_.group.get()};
-  std::array<Waitable*, 2> armed{};
-  std::size_t count = 0;
-  bool news = false;
-  for (Waitable* source : sources) {
-    if (source == nullptr || news) continue;
-    if (source->arm()) {
-      armed[count++] = source;
-    } else {
-      news = true;
-    }
-  }
-  const auto limit = until - Clock::now();
-  if (!news && limit.count() > 0) {
-    ++counters_.waits;
-    if (count == 1 && armed[0] == parts_.group.get()) {
-      armed[0]->sleep(limit);
-    } else {
-      std::array<pollfd, 3> fds{};
-      nfds_t n = 0;
-      for (std::size_t i = 0; i < count; ++i) fds[n++] = {armed[i]->fd(), POLLIN, 0};
-      if (parts_.watch != nullptr && parts_.watch->fd() >= 0)
-        fds[n++] = {parts_.watch->fd(), POLLIN, 0};
-      poll(fds.data(), n,
-           static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(limit).count()));
-    }
-  }
-  for (std::size_t i = 0; i < count; ++i) armed[i]->disarm();
+void Engine::check_watch() {
   if (parts_.watch == nullptr) return;
   try {
     parts_.watch->check();

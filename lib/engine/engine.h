@@ -132,7 +132,7 @@ class Engine {
   template <typename Done>
   void wait_until(Done done, Wait& wait);
   void give_way(Wait& wait);
-  void sleep(Clock::time_point until);
+  void check_watch();
 
   EngineParts parts_;
   std::vector<std::unique_ptr<Segment>> lanes_;
@@ -143,7 +143,7 @@ class Engine {
   std::uint64_t next_sequence_ = 0;
   int active_ = 0;       // segments under way
   bool direct_ = false;  // a lane is used without a segment
-  unsigned polls_ = 0;
+  unsigned polls_ = 0, idle_polls_ = 0;
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;
   std::string failure_text_;
