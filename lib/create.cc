@@ -160,6 +160,7 @@ class Creation {
 
   // The racks that Slurm knows; those of the fabric file win.
   void add_racks() {
+    if (options_.slurm_pattern.empty()) return;
     std::vector<std::string> addresses(parts_.fabric.hosts.size());
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       addresses[parts_.places[r].host] = ranks_[r].slurm_address;
