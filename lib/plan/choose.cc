@@ -119,6 +119,12 @@ std::vector<Recipe> candidates(const Shape& shape, ech_collective collective) {
   return all;
 }
 
+bool can_do(const Shape& shape, Recipe recipe, ech_collective collective) {
+  recipe.segment = 0;
+  const std::vector<Recipe> possible = candidates(shape, collective);
+  return std::ranges::find(possible, recipe) != possible.end();
+}
+
 Choice choose(const Shape& shape, ech_collective collective, double bytes,
               const std::optional<Recipe>& wanted) {
   Choice choice;
@@ -131,9 +137,7 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   }
   std::vector<Recipe> recipes = candidates(shape, collective);
   if (wanted) {
-    Recipe plain = *wanted;
-    plain.segment = 0;
-    if (std::ranges::find(recipes, plain) == recipes.end())
+    if (!can_do(shape, *wanted, collective))
       throw invalid(fmt::format("plan \"{}\" cannot do {} on this layout; possible are {}",
                                 to_text(*wanted), name(collective), list(recipes)));
     recipes = {*wanted};
