@@ -17,11 +17,6 @@ namespace {
 
 constexpr std::size_t kElementsPerLine = 64;  // segments begin at multiples of it
 
-std::optional<Recipe> wanted_recipe(const Options& options) {
-  if (options.algorithm.empty()) return std::nullopt;
-  return parse_recipe(options.algorithm);
-}
-
 // What plans may use: a single host has no message transport unless somebody asked for a plan.
 Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
   Shape shape = make_shape(layout, parts.native);
@@ -29,20 +24,30 @@ Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
   return shape;
 }
 
+std::optional<Recipe> wanted_recipe(const Options& options, const Shape& shape) {
+  if (options.algorithm.empty()) return std::nullopt;
+  const Recipe wanted = parse_recipe(options.algorithm);
+  if (options.plan_if_possible && !can_do(shape, wanted, ECH_ALLREDUCE)) return std::nullopt;
+  return wanted;
+}
+
 EngineParts with_watch(EngineParts parts, Watch* watch) {
   parts.watch = watch;
   return parts;
 }
 
+std::chrono::nanoseconds seconds(double s) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(s * 1e9));
+}
+
 // Elements per block of a segment, all segments but the last equal.
-std::size_t segment_elements(const Plan& plan, std::size_t count, std::size_t block_bytes,
-                             std::size_t bytes) {
+std::size_t segment_elements(const Plan& plan, std::size_t count, std::size_t bytes) {
   const std::size_t wanted = plan.choice.best.recipe.segment;
   if (wanted == 0 || wanted >= bytes) return count;
   const std::size_t segments = (bytes + wanted - 1) / wanted;
   const std::size_t even = (count + segments - 1) / segments;
   const std::size_t rounded = (even + kElementsPerLine - 1) / kElementsPerLine * kElementsPerLine;
-  return block_bytes == 0 ? count : std::min(count, rounded);
+  return std::min(count, rounded);
 }
 
 }  // namespace
@@ -56,7 +61,7 @@ Communicator::Communicator(CommunicatorParts parts)
       places_(std::move(parts.places)),
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
-      plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_)),
+      plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
       engine_(with_watch(std::move(parts.engine), this)) {
   const std::vector<int> local = layout_.ranks_of_host(host_index());
   local_size_ = static_cast<int>(local.size());
@@ -97,10 +102,9 @@ Task Communicator::task_of(const Invocation& in) {
   if (in.collective == ECH_BROADCAST && rank_ != in.root) task.input = task.output;
   if (in.collective == ECH_REDUCE && rank_ != in.root) task.output = nullptr;
   task.count = in.count;
-  task.segment = segment_elements(plan, in.count, key.bytes / in.count, key.bytes);
+  task.segment = segment_elements(plan, in.count, key.bytes);
   task.program = task.segment >= in.count ? &plan.whole : &plan.cut;
-  task.timeout = std::chrono::nanoseconds(
-      static_cast<std::int64_t>((in.timeout > 0 ? in.timeout : options_.timeout) * 1e9));
+  task.timeout = seconds(in.timeout > 0 ? in.timeout : options_.timeout);
   return task;
 }
 
@@ -130,6 +134,7 @@ void Communicator::close() {
     control_->abort();
     return;
   }
+  engine_.drain(seconds(options_.timeout));
   run(barrier(0));
   control_->close(deadline());
 }
@@ -159,8 +164,10 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   const auto me = std::ranges::find(members, rank_, &std::pair<int, int>::second);
   const Identity identity = Identity::with(decode(id), static_cast<int>(me - members.begin()),
                                            static_cast<int>(members.size()));
+  Options options = options_;
+  options.plan_if_possible = true;
   return create_communicator(join(identity, {deadline(), options_.interface_name, log_, {}}),
-                             options_, log_);
+                             options, log_);
 }
 
 std::string Communicator::fabric_text(ech_format format) const {

@@ -28,9 +28,9 @@ constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // What every rank tells the others first.
 struct Introduction {
-  std::string host_id, host_name, cpus, algorithm, slurm_address;
+  std::string host_id, host_name, cpus, slurm_address;
+  std::string settings;  // what must be alike
   std::uint32_t pid = 0;
-  bool probe = false;
 };
 
 std::string to_wire(const Introduction& i) {
@@ -38,10 +38,9 @@ std::string to_wire(const Introduction& i) {
       .text(i.host_id)
       .text(i.host_name)
       .text(i.cpus)
-      .text(i.algorithm)
       .text(i.slurm_address)
+      .text(i.settings)
       .u32(i.pid)
-      .u8(i.probe)
       .take();
 }
 
@@ -51,10 +50,9 @@ Introduction introduction_from(std::string_view bytes) {
   i.host_id = reader.text();
   i.host_name = reader.text();
   i.cpus = reader.text();
-  i.algorithm = reader.text();
   i.slurm_address = reader.text();
+  i.settings = reader.text();
   i.pid = reader.u32();
-  i.probe = reader.u8() != 0;
   reader.expect_end();
   return i;
 }
@@ -66,6 +64,12 @@ CpuSet allowed_cpus() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &mask)) cpus.add(cpu);
   return cpus;
+}
+
+// The settings on which ranks must agree, or they would do different things.
+std::string settings_text(const Options& o) {
+  return fmt::format("plan \"{}\", probe {}, single copy {}", o.algorithm, o.probe ? 1 : 0,
+                     o.single_copy);
 }
 
 class Creation {
@@ -104,19 +108,17 @@ class Creation {
     Introduction mine{host_.id,
                       host_.name,
                       allowed_cpus().list(),
-                      options_.algorithm,
                       options_.slurm_address,
-                      static_cast<std::uint32_t>(getpid()),
-                      options_.probe};
+                      settings_text(options_),
+                      static_cast<std::uint32_t>(getpid())};
     for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
       ranks_.push_back(introduction_from(bytes));
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const Introduction& i = ranks_[r];
       parts_.rank_names.push_back(fmt::format("rank {} on {} (pid {})", r, i.host_name, i.pid));
-      if (i.algorithm != ranks_[0].algorithm || i.probe != ranks_[0].probe)
-        throw invalid(fmt::format("{} has plan \"{}\" and probe {}, rank 0 has \"{}\" and {}",
-                                  parts_.rank_names[r], i.algorithm, i.probe, ranks_[0].algorithm,
-                                  ranks_[0].probe));
+      if (i.settings != ranks_[0].settings)
+        throw invalid(fmt::format("{} has {}, but rank 0 has {}", parts_.rank_names[r], i.settings,
+                                  ranks_[0].settings));
     }
   }
 
@@ -160,6 +162,7 @@ class Creation {
 
   // The racks that Slurm knows; those of the fabric file win.
   void add_racks() {
+    if (options_.slurm_pattern.empty()) return;
     std::vector<std::string> addresses(parts_.fabric.hosts.size());
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       addresses[parts_.places[r].host] = ranks_[r].slurm_address;

@@ -13,7 +13,8 @@ namespace echelon {
 
 // What a communicator is made with. Fields that ech_comm_options sets win over the environment.
 struct Options {
-  std::string algorithm;  // "" = choose by cost
+  std::string algorithm;          // "" = choose by cost
+  bool plan_if_possible = false;  // an impossible `algorithm` is no error: the parts of a split
   std::string bootstrap = "auto";
   std::string fabric_file;     // "" = none
   std::string interface_name;  // "" = of the default route

@@ -26,12 +26,7 @@ Plans::Plans(Shape shape, int rank, std::optional<Recipe> wanted)
 }
 
 std::optional<Recipe> Plans::wanted_for(ech_collective collective) const {
-  if (!wanted_) return std::nullopt;
-  Recipe plain = *wanted_;
-  plain.segment = 0;
-  const auto possible = candidates(shape_, collective);
-  const bool fits = std::ranges::find(possible, plain) != possible.end();
-  return fits ? wanted_ : std::nullopt;
+  return wanted_ && can_do(shape_, *wanted_, collective) ? wanted_ : std::nullopt;
 }
 
 const Plan& Plans::get(const PlanKey& key) {

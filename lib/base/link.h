@@ -15,7 +15,8 @@ struct Link {
   LinkKind kind = LinkKind::kShm;
   double latency = 0;           // s, one way, smallest message
   double bytes_per_second = 0;  // one direction, one stream that has the link to itself
-  Source source = Source::kDefault;
+  Source source = Source::kDefault;          // of the bandwidth
+  Source latency_source = Source::kDefault;  // of the latency
 };
 
 std::string_view name(LinkKind kind);  // "shm", "nvlink", ...

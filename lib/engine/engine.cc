@@ -214,8 +214,14 @@ void Engine::fail(ech_status status, const std::string& text) {
 }
 
 void Engine::wait(Operation& operation) {
-  Wait wait{operation.task_, operation.sequence_, operation.deadline_, {}};
+  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
   wait_until([&] { return operation.done_; }, wait);
+}
+
+void Engine::drain(std::chrono::nanoseconds timeout) {
+  std::optional<Clock::time_point> deadline;
+  Wait wait{nullptr, 0, timeout, deadline};
+  wait_until([&] { return active_ == 0 && queue_.empty(); }, wait);
 }
 
 void Engine::run(const Task& task) {
@@ -239,7 +245,7 @@ void Engine::run_direct(const Task& task) {
   parts_.group->start(
       lane, {GroupKind::kAllreduce, task.dtype, task.op, task.input, task.output, {&whole, 1}});
   std::optional<Clock::time_point> deadline;
-  Wait wait{task, next_sequence_++, deadline, {}};
+  Wait wait{&task, next_sequence_++, task.timeout, deadline};
   wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
   direct_ = false;
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
@@ -264,12 +270,13 @@ void Engine::wait_until(Done done, Wait& wait) {
 // Nothing came while polling: lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
-  if (!wait.deadline) wait.deadline = now + wait.task.timeout;
+  if (!wait.deadline) wait.deadline = now + wait.timeout;
   if (!wait.idle_since) wait.idle_since = now;
   if (now >= *wait.deadline) {
     fail(ECH_ERR_TIMEOUT,
-         fmt::format("{} did not end within {:.1f} s", label(wait.task, wait.sequence),
-                     std::chrono::duration<double>(wait.task.timeout).count()));
+         fmt::format("{} did not end within {:.1f} s",
+                     wait.task != nullptr ? label(*wait.task, wait.sequence) : "what was pending",
+                     std::chrono::duration<double>(wait.timeout).count()));
   } else if (now - *wait.idle_since < parts_.spin) {
     sched_yield();
   } else {

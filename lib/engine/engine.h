@@ -98,6 +98,9 @@ class Engine {
   // Blocks until `operation` is done or its deadline passes, which fails the engine.
   void wait(Operation& operation);
 
+  // Blocks until nothing is under way, or `timeout` has passed, which fails the engine.
+  void drain(std::chrono::nanoseconds timeout);
+
   // Any thread: the owning thread's next progress() ends everything with ECH_ERR_ABORTED.
   void abort() noexcept;
 
@@ -113,10 +116,11 @@ class Engine {
  private:
   // One blocking wait.
   struct Wait {
-    const Task& task;
+    const Task* task;  // for messages; null when it is for everything under way
     std::uint64_t sequence;
+    std::chrono::nanoseconds timeout;
     std::optional<Clock::time_point>& deadline;  // set when it is first looked at
-    std::optional<Clock::time_point> idle_since;
+    std::optional<Clock::time_point> idle_since{};
   };
 
   void admit();

@@ -197,7 +197,10 @@ Link default_link(LinkKind kind) {
 
 Link link_of(const Nic& nic) {
   Link link = default_link(nic.kind);
-  if (nic.latency.known()) link.latency = nic.latency.value;
+  if (nic.latency.known()) {
+    link.latency = nic.latency.value;
+    link.latency_source = nic.latency.source;
+  }
   if (nic.bytes_per_second.known()) {
     link.bytes_per_second = nic.bytes_per_second.value;
     link.source = nic.bytes_per_second.source;

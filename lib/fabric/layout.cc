@@ -92,10 +92,12 @@ std::string check_hosts(const Layout& layout) {
 void apply_to_group(TierGroup& group, const Link& measured, double child_bandwidth) {
   const double ratio = measured.bytes_per_second / group.link.bytes_per_second;
   if (group.link.source > Source::kFile) {
-    const LinkKind kind = group.link.kind;
-    group.link = measured;
-    group.link.kind = kind;
+    group.link.bytes_per_second = measured.bytes_per_second;
     group.link.source = Source::kMeasured;
+  }
+  if (group.link.latency_source > Source::kFile) {
+    group.link.latency = measured.latency;
+    group.link.latency_source = Source::kMeasured;
   }
   if (group.child_source == Source::kFile) return;
   for (double& b : group.child_bandwidth) {

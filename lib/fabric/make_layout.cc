@@ -155,19 +155,24 @@ Link Builder::stream_between(const Group& ranks) const {
       link.bytes_per_second = other.bytes_per_second;
       link.source = other.source;
     }
-    link.latency = std::max(link.latency, other.latency);
+    if (other.latency > link.latency) {
+      link.latency = other.latency;
+      link.latency_source = other.latency_source;
+    }
     link.kind = std::max(link.kind, other.kind);
   }
   return link;
 }
 
-// What the fabric file says of a tier goes before everything else. The source is that of the
-// bandwidth: a latency given alone holds until the link is measured.
+// What the fabric file says of a tier goes before everything else.
 void Builder::say(TierKind kind, Link& link) const {
   for (const TierNumbers& numbers : fabric_.tiers) {
     if (numbers.tier != kind) continue;
     if (numbers.kind) link.kind = *numbers.kind;
-    if (numbers.latency.known()) link.latency = numbers.latency.value;
+    if (numbers.latency.known()) {
+      link.latency = numbers.latency.value;
+      link.latency_source = numbers.latency.source;
+    }
     if (!numbers.bytes_per_second.known()) continue;
     link.bytes_per_second = numbers.bytes_per_second.value;
     link.source = numbers.bytes_per_second.source;

@@ -157,6 +157,9 @@ TEST(MakeLayout, NumbersOfTheFileGoFirst) {
 
   apply_measured(layout, TierKind::kHost, {LinkKind::kShm, 1e-6, 8e9, Source::kMeasured});
   EXPECT_EQ(layout.tier(TierKind::kHost)->groups[0].link.bytes_per_second, 300e9);
+  EXPECT_EQ(layout.tier(TierKind::kHost)->groups[0].link.latency, 1e-6) << "the file says nothing";
+  apply_measured(layout, TierKind::kCluster, {LinkKind::kEthernet, 9e-6, 1e9, Source::kMeasured});
+  EXPECT_EQ(layout.tier(TierKind::kCluster)->groups[0].link.latency, 5e-6);
 }
 
 TEST(ApplyMeasured, ReplacesWhatTheDeviceClaims) {
