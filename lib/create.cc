@@ -26,6 +26,8 @@ constexpr int kPatienceOfOwners = 4000;
 // Smallest call that reads other ranks' memory when the user turns that on.
 constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
+constexpr std::chrono::seconds kFarewell{5};
+
 // What every rank tells the others first.
 struct Introduction {
   std::string host_id, host_name, cpus, slurm_address;
@@ -82,6 +84,16 @@ class Creation {
                   std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3))) {}
 
   std::unique_ptr<Communicator> run() {
+    try {
+      return make();
+    } catch (const Error& e) {
+      if (e.code() == ECH_ERR_INVALID && control_ != nullptr) say_goodbye();
+      throw;
+    }
+  }
+
+ private:
+  std::unique_ptr<Communicator> make() {
     if (!options_.algorithm.empty()) parse_recipe(options_.algorithm);
     discover();
     introduce();
@@ -89,6 +101,7 @@ class Creation {
     apply_fabric_file();
     add_racks();
     lay_out();
+    check_plan();
     connect();
     if (options_.probe && control_->size() > 1)
       probe_links(parts_.layout, parts_.engine, *control_, deadline_);
@@ -98,7 +111,22 @@ class Creation {
     return std::make_unique<Communicator>(std::move(parts_));
   }
 
- private:
+  // What one rank finds wrong with the settings, all do. With a goodbye every one of them reports
+  // that, and not that another rank has left.
+  void say_goodbye() noexcept {
+    try {
+      control_->close(std::min(deadline_, Clock::now() + kFarewell));
+    } catch (const std::exception&) {
+      // The first error is the one to report.
+    }
+  }
+
+  // Here, where all ranks know the same and nothing has been connected.
+  void check_plan() const {
+    if (options_.algorithm.empty() || options_.plan_if_possible) return;
+    Plans(make_shape(parts_.layout, true), control_->rank(), parse_recipe(options_.algorithm));
+  }
+
   void discover() {
     host_ = discover_host();
     for (const std::string& warning : host_.warnings) log_(ECH_LOG_INFO, warning);

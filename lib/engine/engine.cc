@@ -21,6 +21,7 @@ constexpr int kPollsOfNetwork = 2;
 constexpr unsigned kPollsPerNetworkPoll = 8;
 constexpr unsigned kIdlePollsPerCheck = 1024;  // of the control connection, a system call
 constexpr std::chrono::milliseconds kLongestSleep{100};
+constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
 
 std::string label(const Task& task, std::uint64_t sequence) {
   return fmt::format("{} #{}", name(task.goal.collective), sequence);
@@ -71,6 +72,7 @@ Engine::~Engine() {
 
 Operation* Engine::start(const Task& task) {
   assert(task.count > 0 && task.segment > 0);
+  obey_abort();
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
   if (free_.empty()) {
     pool_.push_back(std::make_unique<Operation>());
@@ -117,9 +119,13 @@ void Engine::admit() {
   }
 }
 
-bool Engine::progress() {
+void Engine::obey_abort() {
   if (abort_.load(std::memory_order_relaxed) && failure_ == ECH_OK)
     fail(ECH_ERR_ABORTED, "the communicator was aborted");
+}
+
+bool Engine::progress() {
+  obey_abort();
   if (active_ == 0 && !direct_) return false;
   if (try_progress()) return true;
   if (++idle_polls_ % kIdlePollsPerCheck == 0) check_watch();
@@ -141,7 +147,7 @@ bool Engine::try_progress() {
   if (parts_.group != nullptr) {
     moved |= parts_.group->progress();
     if (parts_.group->failed() != ECH_OK) {
-      fail(parts_.group->failed(), "a rank of this host failed");
+      fail_unless_known(parts_.group->failed(), "a rank of this host failed");
       return true;
     }
   }
@@ -159,10 +165,10 @@ bool Engine::advance_lanes() {
     if (const Completion* bad = segment.failed()) {
       const std::string who =
           parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
-      fail(bad->status,
-           fmt::format("{}: {} with {}",
-                       label(segment.operation()->task(), segment.operation()->sequence()),
-                       name(bad->status), who));
+      fail_unless_known(bad->status, fmt::format("{}: {} with {}",
+                                                 label(segment.operation()->task(),
+                                                       segment.operation()->sequence()),
+                                                 name(bad->status), who));
       return true;
     }
     if (segment.ended()) end_segment(segment);
@@ -213,6 +219,18 @@ void Engine::fail(ech_status status, const std::string& text) {
   active_ = 0;
 }
 
+// A transport knows only that a rank is gone. Why, an abort for example, comes over the control
+// connection, perhaps a moment later.
+void Engine::fail_unless_known(ech_status status, const std::string& text) {
+  const auto limit = Clock::now() + kLongestWaitForNews;
+  while (parts_.watch != nullptr && failure_ == ECH_OK && Clock::now() < limit) {
+    check_watch();
+    const int fd = parts_.watch->fd();
+    if (failure_ == ECH_OK) sleep_until_news({}, fd, kWaitForNews);
+  }
+  fail(status, text);
+}
+
 void Engine::wait(Operation& operation) {
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
   wait_until([&] { return operation.done_; }, wait);
@@ -225,6 +243,7 @@ void Engine::drain(std::chrono::nanoseconds timeout) {
 }
 
 void Engine::run(const Task& task) {
+  obey_abort();
   if (is_direct(task)) return run_direct(task);
   Operation* operation = start(task);
   wait(*operation);

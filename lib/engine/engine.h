@@ -129,6 +129,8 @@ class Engine {
   void finish(Operation& operation, ech_status status);
   void count(const Task& task);
   void fail(ech_status status, const std::string& text);
+  void fail_unless_known(ech_status status, const std::string& text);
+  void obey_abort();
   bool try_progress();
   bool poll_network();
   bool is_direct(const Task& task) const;
