@@ -13,9 +13,9 @@ enum class Source { kFile, kMeasured, kDevice, kDefault };
 
 struct Link {
   LinkKind kind = LinkKind::kShm;
-  double latency = 0;           // s, one way, smallest message
-  double bytes_per_second = 0;  // one direction, one stream that has the link to itself
-  Source source = Source::kDefault;          // of the bandwidth
+  double latency = 0;                // s, one way, smallest message
+  double bytes_per_second = 0;       // one direction, one stream that has the link to itself
+  Source source = Source::kDefault;  // of the bandwidth
   Source latency_source = Source::kDefault;  // of the latency
 };
 
