@@ -35,7 +35,7 @@ using Lookup = std::function<const char*(const char* variable)>;
 // variable, its value and what was expected.
 Options read_options(const Lookup& lookup);
 
-// A row of the table, for the documentation and `echelon run --help-env`.
+// A row of the table, for the documentation.
 struct OptionRow {
   std::string_view variable, type, fallback, help;
 };

@@ -88,6 +88,7 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
 std::string describe(const Candidate& c) {
   const Prediction& p = c.prediction;
   if (p.latency > p.seconds / 2) return fmt::format("{} hand-overs one after the other", p.rounds);
+  if (p.busiest_load == 0) return "the work of " + p.busiest;
   return fmt::format("{} on {}", bytes_text(static_cast<std::size_t>(p.busiest_load)), p.busiest);
 }
 
@@ -98,6 +99,7 @@ std::string why(const Choice& choice, bool wanted) {
   if (choice.rejected.empty()) return text + "; nothing else can do it";
   const Candidate& next = choice.rejected.front();
   const double factor = next.prediction.seconds / choice.best.prediction.seconds;
+  if (factor < kAlike) return text + "; " + to_text(next.recipe) + " would do as well";
   return text +
          fmt::format("; next {} takes {:.2f} x: {}", to_text(next.recipe), factor, describe(next));
 }
