@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives on virtual clusters: exact results, and the bytes that each wire carries. Bytes are
+// bounded tightly, times loosely: machines are busy, and the tight bounds are for bench to show.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "lib/base/error.h"
+#include "tests/unit/run/program.h"
+#include "tools/cluster/cluster.h"
+
+namespace echelon::test {
+namespace {
+
+using cluster::Cluster;
+using cluster::parse_spec;
+
+constexpr double kLineRate = 0.957;  // of a gigabit is payload: Ethernet, IP and TCP headers
+constexpr double kBits = 1e9;
+constexpr double kSlack = 3;  // of times
+
+class OnCluster : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    static const std::string lacking = [] {
+      try {
+        const Cluster cluster(parse_spec("2x1:1gbit"));
+        return std::string();
+      } catch (const Error& e) {
+        return std::string(e.what());
+      }
+    }();
+    if (!lacking.empty()) GTEST_SKIP() << "no virtual clusters here: " << lacking;
+  }
+};
+
+// ---- results -----------------------------------------------------------------------------------
+
+using Shapes = OnCluster;
+INSTANTIATE_TEST_SUITE_P(Clusters, Shapes,
+                         testing::Values("2x2:1gbit", "4x2:1gbit", "3+1+2:1gbit",
+                                         "2x2x2:1gbit/10gbit", "2x2:2x1gbit"));
+
+TEST_P(Shapes, EveryCollectiveIsExact) {
+  const Result r = run_program(
+      {program(), "run", "--emulate", GetParam(), "--no-tag", "--", program(), "perf", "--check"},
+      "", std::chrono::seconds(150));
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_FALSE(r.out.empty());
+}
+
+// ---- bytes and times ---------------------------------------------------------------------------
+
+constexpr std::size_t kBytes = 16 << 20;
+
+struct Measured {
+  nlohmann::json traffic;
+  std::vector<double> seconds;  // of each allreduce
+};
+
+Measured measure(const std::string& spec, int iterations) {
+  const std::string file = testing::TempDir() + "collectives-" + std::to_string(getpid()) + ".json";
+  const Result r = run_program(
+      {program(), "run", "--emulate", spec, "--traffic=" + file, "--no-tag", "--",
+       std::getenv("ECHELON_CLUSTER_RANK"), std::to_string(kBytes), std::to_string(iterations)},
+      "", std::chrono::seconds(60));
+  EXPECT_EQ(r.code, 0) << r.err;
+  Measured out;
+  std::ifstream text(file);
+  out.traffic = nlohmann::json::parse(text, nullptr, false);
+  std::filesystem::remove(file);
+  std::istringstream lines(r.out);
+  for (double seconds = 0; lines >> seconds;) out.seconds.push_back(seconds);
+  EXPECT_EQ(out.seconds.size(), static_cast<std::size_t>(iterations)) << r.out;
+  return out;
+}
+
+// Bytes sent by each owner ("host2"), all its NICs together, in `list` ("hosts" or "racks").
+std::map<std::string, double> sent(const nlohmann::json& traffic, const char* list) {
+  const std::string owner(list, std::string_view(list).size() - 1);
+  std::map<std::string, double> out;
+  for (const auto& counter : traffic.at(list))
+    out[counter.at(owner)] += counter.at("sent").get<double>();
+  return out;
+}
+
+// What each of `n` parts must send of an allreduce in the best case, with frames' headers.
+double least(double n) { return 2 * (n - 1) / n * kBytes / kLineRate; }
+
+constexpr int kIterations = 4;
+
+// Creation, the probe of the links and barriers send too: what two runs differ in is allreduces.
+struct Growth {
+  std::map<std::string, double> hosts, racks;
+  std::vector<double> seconds;
+};
+
+Growth growth(const std::string& spec) {
+  const Measured few = measure(spec, 1), more = measure(spec, 1 + kIterations);
+  Growth out{sent(more.traffic, "hosts"), sent(more.traffic, "racks"), more.seconds};
+  for (const auto& [host, bytes] : sent(few.traffic, "hosts")) out.hosts[host] -= bytes;
+  for (const auto& [rack, bytes] : sent(few.traffic, "racks")) out.racks[rack] -= bytes;
+  return out;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + values.size() / 2);
+  return values[values.size() / 2];
+}
+
+void expect_bytes(const std::map<std::string, double>& by_owner, std::size_t n) {
+  ASSERT_EQ(by_owner.size(), n);
+  for (const auto& [owner, bytes] : by_owner) {
+    EXPECT_LE(bytes, 1.05 * kIterations * least(n)) << owner;
+    EXPECT_GE(bytes, 0.9 * kIterations * kBytes / n) << owner << ": less than its share";
+  }
+}
+
+class Wires : public OnCluster {};
+
+TEST_F(Wires, FourHostsSendTheirShare) {
+  const Growth run = growth("4x2:1gbit");
+  expect_bytes(run.hosts, 4);
+  EXPECT_LT(median(run.seconds), kSlack * least(4) * 8 / kBits);
+}
+
+TEST_F(Wires, UnequalHostsSendTheirShare) {
+  const Growth run = growth("3+1+2:1gbit");
+  expect_bytes(run.hosts, 3);
+  EXPECT_LT(median(run.seconds), kSlack * least(3) * 8 / kBits);
+}
+
+TEST_F(Wires, UplinksCarryWhatRacksMust) {
+  const Growth run = growth("2x2x2:1gbit/10gbit");
+  expect_bytes(run.racks, 2);
+  EXPECT_LT(median(run.seconds), kSlack * least(2) * 8 / kBits);
+}
+
+TEST_F(Wires, TwoNicsShareTheWork) {
+  const Measured run = measure("2x2:2x1gbit", 3);
+  std::map<std::string, std::set<double>> nics;
+  for (const auto& counter : run.traffic.at("hosts"))
+    nics[counter.at("host")].insert(counter.at("sent").get<double>());
+  ASSERT_EQ(nics.size(), 2u);
+  for (const auto& [host, bytes] : nics) {
+    ASSERT_EQ(bytes.size(), 2u) << host;
+    EXPECT_GT(*bytes.begin(), 0.7 * *bytes.rbegin()) << host << ": one NIC does the work";
+  }
+  EXPECT_LT(median(run.seconds), kSlack * least(2) * 8 / (2 * kBits));
+}
+
+}  // namespace
+}  // namespace echelon::test
