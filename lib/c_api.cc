@@ -38,7 +38,9 @@ Options merged_options(const ech_comm_options& o) {
   if (o.bootstrap != nullptr) options.bootstrap = o.bootstrap;
   if (o.interface_name != nullptr) options.interface_name = o.interface_name;
   if (!(o.timeout >= 0)) throw invalid("options.timeout must be a number of seconds >= 0");
-  if (o.timeout > 0) options.timeout = o.timeout;
+  if (o.timeout > 0) options.timeout = std::min(o.timeout, 1e9);
+  if (o.log_level < 0 || o.log_level > ECH_LOG_DEBUG)
+    throw invalid(fmt::format("options.log_level {} is none", int(o.log_level)));
   if (o.probe != 0) options.probe = o.probe > 0;
   if (o.log_level != 0) options.log_level = o.log_level;
   return options;
@@ -260,15 +262,16 @@ ech_status ech_wait(ech_request** request) {
 }
 
 ech_status ech_wait_all(size_t count, ech_request** requests) {
-  if (count > 0 && requests == nullptr) return fail(ECH_ERR_INVALID, "requests is NULL");
-  ech_status first = ECH_OK;
-  std::string message;
-  for (size_t i = 0; i < count; ++i) {
-    if (requests[i] == nullptr) continue;
-    const ech_status status = ech_wait(&requests[i]);
-    if (status == ECH_OK || first != ECH_OK) continue;
-    first = status;
-    message = ech_last_error();
-  }
-  return first == ECH_OK ? ECH_OK : fail(first, message.c_str());
+  return guarded([&] {
+    require(count == 0 || requests != nullptr, "requests is NULL");
+    ech_status first = ECH_OK;
+    std::string message;
+    for (size_t k = 0; k < count; ++k) {
+      const ech_status status = requests[k] != nullptr ? ech_wait(&requests[k]) : ECH_OK;
+      if (status == ECH_OK || first != ECH_OK) continue;
+      first = status;
+      message = ech_last_error();
+    }
+    if (first != ECH_OK) throw Error(first, message);
+  });
 }

@@ -15,6 +15,7 @@
 namespace echelon {
 namespace {
 
+constexpr double kForever = 1e9;              // s; more would not fit a clock
 constexpr std::size_t kElementsPerLine = 64;  // segments begin at multiples of it
 
 // What plans may use: a single host has no message transport unless somebody asked for a plan.
@@ -37,7 +38,7 @@ EngineParts with_watch(EngineParts parts, Watch* watch) {
 }
 
 std::chrono::nanoseconds seconds(double s) {
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(s * 1e9));
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(s, kForever) * 1e9));
 }
 
 // Elements per block of a segment, all segments but the last equal.
@@ -109,9 +110,7 @@ Task Communicator::task_of(const Invocation& in) {
 }
 
 bool Communicator::test(Operation* operation) {
-  if (operation == nullptr) return true;
-  if (!operation->done()) engine_.progress();
-  return operation->done();
+  return operation == nullptr || engine_.test(*operation);
 }
 
 void Communicator::finish(Operation* operation) {
@@ -130,6 +129,7 @@ Deadline Communicator::deadline() const {
 }
 
 void Communicator::close() {
+  engine_.progress();  // an abort may not have been noticed yet
   if (engine_.failed() != ECH_OK) {
     control_->abort();
     return;
@@ -145,6 +145,8 @@ void Communicator::abort() noexcept {
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
+  engine_.drain(seconds(options_.timeout));
+  run(barrier(0));
   const std::string mine = ByteWriter().u32(color).u32(key).take();
   std::vector<std::pair<int, int>> members;  // (key, rank) of my color
   const std::vector<std::string> all = control_->allgather(mine, deadline());

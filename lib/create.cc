@@ -30,7 +30,7 @@ constexpr std::chrono::seconds kFarewell{5};
 
 // What every rank tells the others first.
 struct Introduction {
-  std::string host_id, host_name, cpus, slurm_address;
+  std::string host_id, host_name, cpus, slurm_address, slurm_pattern;
   std::string settings;  // what must be alike
   std::uint32_t pid = 0;
 };
@@ -41,6 +41,7 @@ std::string to_wire(const Introduction& i) {
       .text(i.host_name)
       .text(i.cpus)
       .text(i.slurm_address)
+      .text(i.slurm_pattern)
       .text(i.settings)
       .u32(i.pid)
       .take();
@@ -53,6 +54,7 @@ Introduction introduction_from(std::string_view bytes) {
   i.host_name = reader.text();
   i.cpus = reader.text();
   i.slurm_address = reader.text();
+  i.slurm_pattern = reader.text();
   i.settings = reader.text();
   i.pid = reader.u32();
   reader.expect_end();
@@ -137,6 +139,7 @@ class Creation {
                       host_.name,
                       allowed_cpus().list(),
                       options_.slurm_address,
+                      options_.slurm_pattern,
                       settings_text(options_),
                       static_cast<std::uint32_t>(getpid())};
     for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
@@ -190,11 +193,12 @@ class Creation {
 
   // The racks that Slurm knows; those of the fabric file win.
   void add_racks() {
-    if (options_.slurm_pattern.empty()) return;
+    const std::string& pattern = ranks_[0].slurm_pattern;  // one for all, so that all agree
+    if (pattern.empty()) return;
     std::vector<std::string> addresses(parts_.fabric.hosts.size());
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       addresses[parts_.places[r].host] = ranks_[r].slurm_address;
-    add_slurm_racks(parts_.fabric, addresses, options_.slurm_pattern);
+    add_slurm_racks(parts_.fabric, addresses, pattern);
   }
 
   void lay_out() {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string_view>
@@ -26,7 +27,7 @@ double seconds(std::string_view text) {
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
       value < 0)
     throw std::string("a number of seconds >= 0");
-  return value;
+  return std::min(value, 1e9);
 }
 
 bool boolean(std::string_view text) {

@@ -32,8 +32,8 @@ std::optional<Recipe> Plans::wanted_for(ech_collective collective) const {
 const Plan& Plans::get(const PlanKey& key) {
   const std::uint64_t k = packed(key);
   if (k == last_key_) return *last_;
-  auto [at, fresh] = plans_.try_emplace(k);
-  if (fresh) at->second = make(key);
+  auto at = plans_.find(k);
+  if (at == plans_.end()) at = plans_.emplace(k, make(key)).first;
   last_key_ = k;
   last_ = at->second.get();
   return *last_;

@@ -20,14 +20,42 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Progress until `done`. The ranks of a busy machine share cores, so give way.
-void until(const std::function<bool()>& done, const std::function<bool()>& progress,
-           Deadline deadline) {
-  while (!done()) {
-    if (progress()) continue;
-    sched_yield();
-    if (Clock::now() > deadline) throw Error(ECH_ERR_TIMEOUT, "measuring the links took too long");
+// What both kinds of probe wait with. On the way out by an exception the medium is cancelled while
+// the memory that it may write is still there.
+class Waiting {
+ public:
+  Waiting(Control& control, Deadline deadline) : control_(control), deadline_(deadline) {}
+
+  // The ranks of a busy machine share cores, so give way.
+  template <typename Medium, typename Done>
+  void until(Medium& medium, Done done) {
+    try {
+      while (!done())
+        if (!medium.progress()) idle();
+    } catch (...) {
+      medium.abort();
+      medium.progress();
+      throw;
+    }
   }
+
+ private:
+  void idle() {
+    sched_yield();
+    if (++idle_polls_ % kIdlePollsPerCheck != 0) return;
+    control_.check();
+    if (Clock::now() > deadline_) throw Error(ECH_ERR_TIMEOUT, "measuring the links took too long");
+  }
+
+  static constexpr unsigned kIdlePollsPerCheck = 256;
+  Control& control_;
+  const Deadline deadline_;
+  unsigned idle_polls_ = 0;
+};
+
+void require_ok(const Completion& completion) {
+  if (completion.status != ECH_OK)
+    throw Error(completion.status, "a link failed while it was measured");
 }
 
 // Disturbances only ever add time, so the quickest of several tries is what the link can do.

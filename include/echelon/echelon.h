@@ -199,8 +199,8 @@ ECH_API ech_status ech_comm_host_count(const ech_comm* comm, int* host_count);
  * recv == send + rank x count elements; allgather with send == recv + rank x count elements.
  * Other overlaps are invalid. A count of 0 is valid and does not synchronise.
  * Errors: ECH_ERR_INVALID, ECH_ERR_UNSUPPORTED (memory kind), ECH_ERR_TIMEOUT, ECH_ERR_PEER,
- * ECH_ERR_ABORTED, ECH_ERR_NO_MEMORY. After the last four but NO_MEMORY the communicator can
- * only be destroyed and the contents of recv are unspecified. */
+ * ECH_ERR_ABORTED, ECH_ERR_NO_MEMORY. After one of the last four the communicator can only be
+ * destroyed and the contents of recv are unspecified. */
 
 /* recv[i] = op over ranks of send[i], i < count, the same bits on every rank. */
 ECH_API ech_status ech_allreduce(const void* send, void* recv, size_t count, ech_dtype dtype,

@@ -19,6 +19,7 @@ constexpr int kLanesWithoutGroup = 8;
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
 constexpr unsigned kPollsPerNetworkPoll = 8;
+constexpr unsigned kTestsPerLookAtTheClock = 64;
 constexpr unsigned kIdlePollsPerCheck = 1024;  // of the control connection, a system call
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
@@ -85,8 +86,20 @@ Operation* Engine::start(const Task& task) {
   operation->sequence_ = next_sequence_++;
   operation->segments_ = (task.count + task.segment - 1) / task.segment;
   queue_.push_back(operation);
-  admit();
+  or_fail([&] { admit(); });
   return operation;
+}
+
+// What is thrown halfway leaves steps half done: nothing can go on after it.
+template <typename Body>
+void Engine::or_fail(Body body) {
+  try {
+    body();
+  } catch (const Error& e) {
+    fail(e.code(), e.what());
+  } catch (const std::bad_alloc&) {
+    fail(ECH_ERR_NO_MEMORY, "out of memory in an operation under way");
+  }
 }
 
 void Engine::release(Operation* operation) {
@@ -127,7 +140,9 @@ void Engine::obey_abort() {
 bool Engine::progress() {
   obey_abort();
   if (active_ == 0 && !direct_) return false;
-  if (try_progress()) return true;
+  bool moved = true;
+  or_fail([&] { moved = try_progress(); });
+  if (moved) return true;
   if (++idle_polls_ % kIdlePollsPerCheck == 0) check_watch();
   return false;
 }
@@ -144,14 +159,16 @@ bool Engine::poll_network() {
 
 bool Engine::try_progress() {
   bool moved = poll_network();
-  if (parts_.group != nullptr) {
-    moved |= parts_.group->progress();
-    if (parts_.group->failed() != ECH_OK) {
-      fail_unless_known(parts_.group->failed(), "a rank of this host failed");
-      return true;
-    }
-  }
+  if (parts_.group != nullptr) moved |= parts_.group->progress();
+  if (!check_group()) return true;
   return (active_ > 0 && advance_lanes()) || moved;
+}
+
+// A group that has failed reports every call as done: look before believing it.
+bool Engine::check_group() {
+  if (parts_.group == nullptr || parts_.group->failed() == ECH_OK) return true;
+  fail_unless_known(parts_.group->failed(), "a rank of this host failed");
+  return false;
 }
 
 // Oldest first, which is the order that every rank prefers.
@@ -178,6 +195,7 @@ bool Engine::advance_lanes() {
 }
 
 void Engine::end_segment(Segment& segment) {
+  if (!check_group()) return;
   Operation& operation = *segment.operation();
   segment.release();
   --active_;
@@ -236,6 +254,14 @@ void Engine::wait(Operation& operation) {
   wait_until([&] { return operation.done_; }, wait);
 }
 
+bool Engine::test(Operation& operation) {
+  if (operation.done_ || progress() || ++tests_ % kTestsPerLookAtTheClock != 0)
+    return operation.done_;
+  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
+  past_deadline(wait, Clock::now());
+  return operation.done_;
+}
+
 void Engine::drain(std::chrono::nanoseconds timeout) {
   std::optional<Clock::time_point> deadline;
   Wait wait{nullptr, 0, timeout, deadline};
@@ -267,7 +293,7 @@ void Engine::run_direct(const Task& task) {
   Wait wait{&task, next_sequence_++, task.timeout, deadline};
   wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
   direct_ = false;
-  if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
+  if (!check_group() || failure_ != ECH_OK) throw Error(failure_, failure_text_);
   if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
   count(task);
 }
@@ -286,17 +312,22 @@ void Engine::wait_until(Done done, Wait& wait) {
   }
 }
 
+bool Engine::past_deadline(Wait& wait, Clock::time_point now) {
+  if (!wait.deadline) wait.deadline = now + wait.timeout;
+  if (now < *wait.deadline) return false;
+  fail(ECH_ERR_TIMEOUT,
+       fmt::format("{} did not end within {:.1f} s",
+                   wait.task != nullptr ? label(*wait.task, wait.sequence) : "what was pending",
+                   std::chrono::duration<double>(wait.timeout).count()));
+  return true;
+}
+
 // Nothing came while polling: lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
-  if (!wait.deadline) wait.deadline = now + wait.timeout;
   if (!wait.idle_since) wait.idle_since = now;
-  if (now >= *wait.deadline) {
-    fail(ECH_ERR_TIMEOUT,
-         fmt::format("{} did not end within {:.1f} s",
-                     wait.task != nullptr ? label(*wait.task, wait.sequence) : "what was pending",
-                     std::chrono::duration<double>(wait.timeout).count()));
-  } else if (now - *wait.idle_since < parts_.spin) {
+  if (past_deadline(wait, now)) return;
+  if (now - *wait.idle_since < parts_.spin) {
     sched_yield();
   } else {
     const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);

@@ -95,6 +95,9 @@ class Engine {
   // Moves what can be moved. True when anything happened.
   bool progress();
 
+  // Progress without blocking. True when `operation` is done; its deadline counts as in wait().
+  bool test(Operation& operation);
+
   // Blocks until `operation` is done or its deadline passes, which fails the engine.
   void wait(Operation& operation);
 
@@ -138,6 +141,10 @@ class Engine {
   template <typename Done>
   void wait_until(Done done, Wait& wait);
   void give_way(Wait& wait);
+  bool past_deadline(Wait& wait, Clock::time_point now);
+  template <typename Body>
+  void or_fail(Body body);
+  bool check_group();
   void check_watch();
 
   EngineParts parts_;
@@ -149,7 +156,7 @@ class Engine {
   std::uint64_t next_sequence_ = 0;
   int active_ = 0;       // segments under way
   bool direct_ = false;  // a lane is used without a segment
-  unsigned polls_ = 0, idle_polls_ = 0;
+  unsigned polls_ = 0, idle_polls_ = 0, tests_ = 0;
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;
   std::string failure_text_;
