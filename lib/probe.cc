@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <functional>
 
 #include "lib/base/bytes.h"
 
@@ -64,8 +63,8 @@ double quickest(const std::vector<double>& tries) { return std::ranges::min(trie
 // Half a round trip, then a stream of pieces, between `self` and `peer`.
 class PairProbe {
  public:
-  PairProbe(Transport& transport, int self, int peer, Deadline deadline)
-      : transport_(transport), first_(self < peer), peer_(peer), deadline_(deadline) {}
+  PairProbe(Transport& transport, int self, int peer, Waiting& waiting)
+      : transport_(transport), first_(self < peer), peer_(peer), waiting_(waiting) {}
 
   Link run() {
     std::vector<double> trips;
@@ -100,7 +99,8 @@ class PairProbe {
         transport_.receive(peer_, tag_++, data, c);
       }
     }
-    wait([&] { return std::ranges::all_of(all, &Completion::done); });
+    waiting_.until(transport_, [&] { return std::ranges::all_of(all, &Completion::done); });
+    std::ranges::for_each(all, require_ok);
     std::byte answer[8]{};
     if (first_) {
       receive(answer);
@@ -113,42 +113,41 @@ class PairProbe {
   void send(std::span<const std::byte> data) {
     Completion c;
     transport_.send(peer_, tag_++, data, c);
-    wait([&] { return c.done; });
+    waiting_.until(transport_, [&] { return c.done; });
+    require_ok(c);
   }
   void receive(std::span<std::byte> data) {
     Completion c;
     transport_.receive(peer_, tag_++, data, c);
-    wait([&] { return c.done; });
-  }
-  void wait(const std::function<bool()>& done) {
-    until(
-        done, [&] { return transport_.progress(); }, deadline_);
+    waiting_.until(transport_, [&] { return c.done; });
+    require_ok(c);
   }
 
   Transport& transport_;
   const bool first_;
   const int peer_;
-  const Deadline deadline_;
+  Waiting& waiting_;
   Tag tag_ = 0;
 };
 
 // One allreduce on lane 0.
 double allreduce_time(GroupEngine& group, std::vector<std::byte>& data, std::size_t bytes,
-                      Deadline deadline) {
+                      Waiting& waiting) {
   const GroupPart part{0, 0, bytes, 0};
   const GroupWork work{GroupKind::kAllreduce, ECH_UINT8,   ECH_MAX,
                        data.data(),           data.data(), {&part, 1}};
   const auto start = Clock::now();
   group.start(0, work);
-  until([&] { return group.done(0); }, [&] { return group.progress(); }, deadline);
+  waiting.until(group, [&] { return group.done(0); });
+  if (group.failed() != ECH_OK) throw Error(group.failed(), "shared memory failed when measured");
   return seconds_since(start);
 }
 
-Link group_link(GroupEngine& group, int members, Deadline deadline) {
+Link group_link(GroupEngine& group, int members, Waiting& waiting) {
   std::vector<std::byte> data(kGroupBytes);
   std::vector<double> small, large;
-  for (int i = 0; i < kRounds; ++i) small.push_back(allreduce_time(group, data, 8, deadline));
-  for (int i = 0; i < 3; ++i) large.push_back(allreduce_time(group, data, kGroupBytes, deadline));
+  for (int i = 0; i < kRounds; ++i) small.push_back(allreduce_time(group, data, 8, waiting));
+  for (int i = 0; i < 3; ++i) large.push_back(allreduce_time(group, data, kGroupBytes, waiting));
   Link link = group.link();
   link.latency = quickest(small);
   const double moved = 2.0 * (members - 1) / members * kGroupBytes;
@@ -182,16 +181,19 @@ void take_over(Layout& layout, const Tier& tier, const std::vector<std::string>&
 void probe_links(Layout& layout, EngineParts& media, Control& control, Deadline deadline) {
   const int self = control.rank();
   const std::vector<Tier> tiers = layout.tiers;
+  Waiting waiting(control, deadline);
   for (const Tier& tier : tiers) {
     if (tier.kind == TierKind::kSocket) continue;
     std::string report;
     if (tier.kind == TierKind::kHost && media.group != nullptr) {
-      report = to_wire(group_link(*media.group, media.group_ranks.size(), deadline));
+      report = to_wire(group_link(*media.group, media.group_ranks.size(), waiting));
     } else if (tier.kind != TierKind::kHost && media.transport != nullptr) {
-      const TierGroup& group = tier.groups[0];
+      // A tier always has a group of several children, for it does not repeat the one below.
+      const TierGroup& group = *std::ranges::find_if(
+          tier.groups, [](const TierGroup& g) { return g.children.size() > 1; });
       const int a = group.children[0][0], b = group.children[1][0];
       if (self == a || self == b)
-        report = to_wire(PairProbe(*media.transport, self, self == a ? b : a, deadline).run());
+        report = to_wire(PairProbe(*media.transport, self, self == a ? b : a, waiting).run());
     }
     take_over(layout, tier, control.allgather(report, deadline));
   }
