@@ -21,7 +21,7 @@ using test::kLong;
 using test::milliseconds;
 using test::within;
 
-constexpr milliseconds kSecond{1000};
+constexpr milliseconds kSecond{1000 * test::kSlowness};
 
 std::unique_ptr<Control> joined(const UniqueId& id, int rank, int size) {
   return join(Identity::with(id, rank, size), within(kLong));
