@@ -108,6 +108,8 @@ ech_status ech_comm_explain(ech_comm* comm, const ech_question* question, ech_fo
     require(format == ECH_TEXT || format == ECH_JSON, "format must be text or JSON");
     require(question->struct_size >= sizeof *question, "question.struct_size is too small");
     require(is_valid(question->op), "question.op is none");
+    require(question->memory >= ECH_MEMORY_AUTO && question->memory <= ECH_MEMORY_CUDA,
+            "question.memory is none of ech_memory");
     require(question->count <= (std::size_t{1} << 48), "question.count is too large");
     require(is_valid(question->collective), "question.collective is none");
     require(is_valid(question->dtype), "question.dtype is none");
