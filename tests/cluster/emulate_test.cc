@@ -181,6 +181,14 @@ TEST_F(Emulate, AgentsStartThroughTheRshScript) {
   EXPECT_NE(r.err.find("rank 4 on host1"), std::string::npos) << r.err;
 }
 
+TEST_F(Emulate, WhatTheShellLeavesRunningEndsWithIt) {
+  const Result r = emulate("2x1:1gbit", {"--shell",
+                                         "$ECHELON_RSH host1 'echo up; exec sleep 1000' & "
+                                         "sleep 0.5; echo over"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("over\n"), std::string::npos) << r.out;
+}
+
 TEST_F(Emulate, AMissingInterfaceIsFoundBeforeTheStart) {
   const Result r = emulate("2x1:1gbit", {"--interface", "eth1", "--", "true"});
   EXPECT_EQ(r.code, 4);

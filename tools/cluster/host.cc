@@ -99,6 +99,12 @@ void close_others(int keep_a, int keep_b) {
   _exit(0);
 }
 
+Fd open_process(pid_t pid) {
+  Fd fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));  // closes on exec
+  if (!fd) throw system_error("cannot open a process descriptor");
+  return fd;
+}
+
 }  // namespace
 
 Namespace::Namespace(Namespace&& other) noexcept { *this = std::move(other); }
@@ -108,14 +114,21 @@ Namespace& Namespace::operator=(Namespace&& other) noexcept {
   std::swap(pidfd_, other.pidfd_);
   std::swap(lifeline_, other.lifeline_);
   std::swap(report_, other.report_);
+  std::swap(children_, other.children_);
   return *this;
 }
 
 Namespace::~Namespace() {
   if (pid_ < 0) return;
   kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  // Init ends, and can be waited for, only after all processes of its namespace have been: those
+  // that were started here are this process's children, not its own.
+  for (const Fd& child : children_) {
+    siginfo_t ignored;
+    while (waitid(P_PIDFD, static_cast<id_t>(child.get()), &ignored, WEXITED) < 0 && errno == EINTR)
+      continue;
   }
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
 Namespace Namespace::start(int flags, const HostIdentity* identity) {
@@ -134,8 +147,7 @@ Namespace Namespace::start(int flags, const HostIdentity* identity) {
   out.pid_ = pid;
   out.lifeline_ = std::move(lifeline.write);
   out.report_ = std::move(report.read);
-  out.pidfd_ = Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  if (!out.pidfd_) throw system_error("cannot open a process descriptor");
+  out.pidfd_ = open_process(pid);
   return out;
 }
 
@@ -159,7 +171,7 @@ void Namespace::await_ready() {
 pid_t Namespace::spawn(const Command& command) const {
   const int pidfd = pidfd_.get();
   const NamespaceScope scope(pidfd, CLONE_NEWPID);
-  return cluster::spawn(command, [pidfd] {
+  const pid_t child = cluster::spawn(command, [pidfd] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int flags = CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS;
     char directory[4096];
@@ -169,6 +181,8 @@ pid_t Namespace::spawn(const Command& command) const {
     if (known && chdir(directory) != 0) return errno;
     return 0;
   });
+  children_.push_back(open_process(child));
+  return child;
 }
 
 pid_t Namespace::spawn_in_network(const Command& command) const {

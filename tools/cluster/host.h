@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <vector>
 
 #include "tools/cluster/process.h"
 
@@ -53,6 +54,7 @@ class Namespace {
   Fd pidfd_;
   Fd lifeline_;  // its closing ends init, also when this process dies before init is set up
   Fd report_;
+  mutable std::vector<Fd> children_;  // started by spawn(), as process descriptors
 };
 
 // This thread in one namespace of a host, for one scope: the pid namespace its children are born
