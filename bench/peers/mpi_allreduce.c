@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * MPI_Allreduce of f32 sums, timed the way `echelon perf` times (bench/README.md): the median over
- * samples of the slowest rank's time; operations below 100 us in batches that fill 200 us.
+ * samples of the slowest rank's time, each of as many operations as fit in 1 ms.
  *   mpirun -n 2 mpi_allreduce SIZE...      one line "bytes microseconds" per size */
 #include <mpi.h>
 #include <stdio.h>
@@ -29,8 +29,8 @@ static double median(const float* in, float* out, int count) {
   double times[kSamples], each = 0;
   int batch, samples;
   for (int i = 0; i < kWarmups; ++i) each = sample(in, out, count, 1);
-  batch = each < 100e-6 ? (int)(200e-6 / each) + 1 : 1;
-  if (batch > kMostBatch) batch = kMostBatch;
+  batch = each * kMostBatch < 1e-3 ? kMostBatch : (int)(1e-3 / each);
+  if (batch < 1) batch = 1;
   samples = each > 0.1 ? 5 : kSamples;
   sample(in, out, count, batch);
   for (int i = 0; i < samples; ++i) times[i] = sample(in, out, count, batch);

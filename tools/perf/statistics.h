@@ -31,7 +31,7 @@ struct EffortLimits {
   bool batching = true;
 };
 
-inline constexpr double kSampleSeconds = 200e-6;  // that a batch should last
+inline constexpr double kSampleSeconds = 1e-3;  // that a batch should last
 inline constexpr int kLargestBatch = 1000;
 
 Effort effort(double seconds_per_operation, const EffortLimits& limits);

@@ -37,10 +37,10 @@ TEST(BusFactor, CountsWhatALinkMustCarry) {
 
 TEST(Effort, ShortOperationsAreBatched) {
   const Effort e = effort(2e-6, {});
-  EXPECT_EQ(e.batch, 100);
+  EXPECT_EQ(e.batch, 500);
   EXPECT_EQ(e.samples, 100);
   EXPECT_EQ(effort(1e-12, {}).batch, kLargestBatch);
-  EXPECT_EQ(effort(1e-3, {}).batch, 1);
+  EXPECT_EQ(effort(1e-2, {}).batch, 1);
   EXPECT_EQ(effort(2e-6, {.batching = false}).batch, 1);
 }
 
