@@ -64,6 +64,13 @@ class GroupEngine : public Waitable {
   // Moves what can be moved on all lanes. True when anything happened.
   virtual bool progress() = 0;
 
+  // Moves what can be moved on one lane. True when it is done. Cheaper than progress() where
+  // nothing else is under way.
+  virtual bool poll(int lane) {
+    progress();
+    return done(lane);
+  }
+
   // Other members' view of this one: what sharing within the group costs.
   virtual Link link() const = 0;
 

@@ -289,13 +289,20 @@ void Engine::run_direct(const Task& task) {
   direct_ = true;
   parts_.group->start(
       lane, {GroupKind::kAllreduce, task.dtype, task.op, task.input, task.output, {&whole, 1}});
-  std::optional<Clock::time_point> deadline;
-  Wait wait{&task, next_sequence_++, task.timeout, deadline};
-  wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
+  const std::uint64_t sequence = next_sequence_++;
+  bool done = false;
+  for (int polls = 0; polls < parts_.patience && !done; ++polls) done = parts_.group->poll(lane);
+  if (!done) wait_direct(task, sequence, lane);
   direct_ = false;
   if (!check_group() || failure_ != ECH_OK) throw Error(failure_, failure_text_);
   if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
   count(task);
+}
+
+void Engine::wait_direct(const Task& task, std::uint64_t sequence, int lane) {
+  std::optional<Clock::time_point> deadline;
+  Wait wait{&task, sequence, task.timeout, deadline};
+  wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
 }
 
 template <typename Done>

@@ -138,6 +138,7 @@ class Engine {
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);
+  void wait_direct(const Task& task, std::uint64_t sequence, int lane);
   template <typename Done>
   void wait_until(Done done, Wait& wait);
   void give_way(Wait& wait);

@@ -12,6 +12,12 @@ std::size_t line_multiple(std::size_t bytes) {
   return std::max(bytes / kLine, std::size_t{1}) * kLine;
 }
 
+// Nothing, where one-shot calls are not wanted even for what fits.
+std::size_t largest_in_line(const Team& team, const Thresholds& thresholds) {
+  const Question question{GroupKind::kAllreduce, kInlineBytes, team.size(), team.crowded, true};
+  return choose(question, thresholds) == Variant::kOneShot ? kInlineBytes : 0;
+}
+
 }  // namespace
 
 Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
@@ -19,6 +25,7 @@ Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
       bell_(bell),
       thresholds_(thresholds),
       index_(index),
+      in_line_bytes_(largest_in_line(team, thresholds)),
       sources_(team.size()),
       shares_(team.size()) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
@@ -28,10 +35,39 @@ void Lane::start(const GroupWork& work) {
   assert(!busy_);
   work_ = work;
   busy_ = true;
+  in_line_ = goes_in_line(work);
+  if (in_line_) return start_in_line();
   total_ = 0;
   for (const GroupPart& part : work.parts) total_ += part.bytes;
   planned_ = try_variant();
   if (planned_) plan();
+}
+
+bool Lane::goes_in_line(const GroupWork& work) const {
+  return work.kind == GroupKind::kAllreduce && work.parts.size() == 1 &&
+         work.parts[0].bytes <= in_line_bytes_;
+}
+
+void Lane::start_in_line() {
+  begin_ = end_++;
+  ready_from_ = 0;
+}
+
+bool Lane::advance_in_line() {
+  const bool staged = staged_ == begin_ && all_finished(begin_ - 1);
+  if (staged) stage_in_line();
+  if (staged_ == begin_ || !all_ready()) return staged;
+  reduce_in_line();
+  gathered_ = ++reduced_;
+  known_finished_ = std::max(known_finished_, begin_);  // invariant 3
+  lines(team_.self).done.finished.store(gathered_, std::memory_order_release);
+  busy_ = false;
+  return true;
+}
+
+bool Lane::ready() {
+  if (!busy_ || !in_line_) return next() != Step::kNone;
+  return staged_ == begin_ ? all_finished(begin_ - 1) : all_ready();
 }
 
 bool Lane::try_variant() {
@@ -53,8 +89,7 @@ void Lane::plan() {
   reduce_at_ = gather_at_ = 0;
   own_ = {};
   streaming_ = total_ >= thresholds_.stream && work_.input != work_.output;
-  in_line_ = variant_ == Variant::kOneShot && total_ <= kInlineBytes;
-  if (!in_line_) show();
+  show();
   const auto size = static_cast<std::size_t>(team_.size());
   const std::size_t whole_slot = team_.segments[0].shape().slot_bytes;
   const std::size_t slot = std::min(whole_slot, thresholds_.block);
@@ -122,7 +157,7 @@ Lane::Step Lane::next() {
   if (!busy_) return Step::kNone;
   if (!planned_) return try_variant() ? Step::kPlan : Step::kNone;
   if (staged_ < end_ && staged_ <= gathered_ + 1 && all_finished(staged_ - 1)) return Step::kStage;
-  if (reduced_ < staged_ && all_ready()) return Step::kReduce;
+  if (reduced_ < staged_ && reducible()) return Step::kReduce;
   if (gathered_ < reduced_ && part_ready()) return Step::kGather;
   if (gathered_ < end_) return Step::kNone;
   const bool exposed = own_.input.where != Shown::kSlot || own_.output.where != Shown::kSlot;
@@ -130,6 +165,7 @@ Lane::Step Lane::next() {
 }
 
 bool Lane::advance() {
+  if (busy_ && in_line_) return advance_in_line();
   switch (next()) {
     case Step::kNone:
       return false;
@@ -162,9 +198,14 @@ bool Lane::all_finished(std::uint64_t rounds) {
 }
 
 // Whether everything to reduce in this round is there.
-bool Lane::all_ready() {
+bool Lane::reducible() {
   if (!reduces()) return true;
   if (variant_ != Variant::kOneShot && region(team_.self, reduced_).empty()) return true;
+  return all_ready();
+}
+
+// Whether all have staged the round to reduce.
+bool Lane::all_ready() {
   for (; ready_from_ < team_.size(); ++ready_from_) {
     if (ready_from_ == team_.self) continue;
     const auto& flag = lines(ready_from_).ready[parity(reduced_)].ready;
@@ -191,7 +232,7 @@ void Lane::finish_round() {
   gather_from_ = 0;
   ++gathered_;
   lines(team_.self).done.finished.store(gathered_, std::memory_order_release);
-  if (!in_line_) team_.announce(bell_);  // invariant 4
+  team_.announce(bell_);
 }
 
 }  // namespace echelon::shm

@@ -16,11 +16,12 @@
 //     does not change until the reader has finished round r, and ready never passes r + 1 there.
 //  3. In a one-shot round every member waits for all others, and they began it only after they
 //     had finished all earlier calls. So who has finished the first round r of a one-shot call
-//     knows that all have finished >= r, without looking. A chain of small calls therefore
-//     touches one line per member and call, for payload and flag together.
+//     knows that all have finished >= r, without looking. An allreduce whose payload fits beside
+//     the flag goes in line: one such round, and a chain of them touches one line per member and
+//     call.
 //  4. Flags are stored with release and read with acquire; the fence and the look at the
-//     sleepers come after (bell.h). The last flag of a call whose payload is in the ready line is
-//     not followed by them: who waits for it is woken by the next call's flag.
+//     sleepers come after (bell.h). The last flag of a call in line is not followed by them: who
+//     waits for it is woken by the next call's flag.
 //  5. A member whose user memory is shown to others ends the call only when all members have
 //     finished its last round: then, by 1, nobody reads that memory any more. In one-shot rounds
 //     an input that is reduced in place is never shown, for others may still be reading it. In
@@ -49,7 +50,7 @@ class Lane {
 
   void start(const GroupWork& work);
   bool busy() const { return busy_; }
-  bool ready() { return next() != Step::kNone; }  // advance() would do something
+  bool ready();  // advance() would do something
 
   // Does one step, of at most some hundred KiB. False when it has to wait for others.
   bool advance();
@@ -64,17 +65,23 @@ class Lane {
   enum class Step { kNone, kPlan, kStage, kReduce, kGather, kEnd };
 
   // lane.cc: what to do when
+  bool goes_in_line(const GroupWork& work) const;
+  void start_in_line();
+  bool advance_in_line();
   bool try_variant();  // false while it is not known whether memory can be read
   void plan();
   void plan_shares();
   void show();
   Step next();
   bool all_finished(std::uint64_t rounds);
+  bool reducible();
   bool all_ready();
   bool part_ready();
   void finish_round();
 
   // lane_data.cc: moving bytes
+  void stage_in_line();
+  void reduce_in_line();
   void stage();
   void put(const Region& from, std::byte* slot);
   void reduce();
@@ -99,6 +106,7 @@ class Lane {
   Bell& bell_;
   const Thresholds& thresholds_;
   const int index_;
+  const std::size_t in_line_bytes_;        // the largest allreduce that goes in line
   std::vector<LaneLines*> lines_;          // of all members
   std::vector<const std::byte*> sources_;  // scratch
   std::vector<Region> shares_;             // by owner, of the current call
@@ -107,7 +115,7 @@ class Lane {
   Variant variant_ = Variant::kOneShot;
   bool busy_ = false;
   bool planned_ = false;
-  bool in_line_ = false;      // the payload travels in the ready line
+  bool in_line_ = false;      // the call goes in line
   bool streaming_ = false;    // results bypass the cache
   ShownPair own_;             // how the others read our memory
   std::size_t total_ = 0;     // bytes of the call

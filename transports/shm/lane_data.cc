@@ -35,18 +35,30 @@ void Lane::put(const Region& from, std::byte* slot) {
   moved_ += from.bytes();
 }
 
+void Lane::stage_in_line() {
+  ReadyLine& line = lines(team_.self).ready[parity(staged_)];
+  const GroupPart& part = work_.parts[0];
+  std::memcpy(line.payload, work_.input + part.input_offset, part.bytes);
+  line.ready.store(++staged_, std::memory_order_release);
+  team_.announce(bell_);
+}
+
+void Lane::reduce_in_line() {
+  const GroupPart& part = work_.parts[0];
+  for (int m = 0; m < team_.size(); ++m) sources_[m] = lines(m).ready[parity(reduced_)].payload;
+  echelon::reduce(work_.dtype, work_.op, sources_, work_.output + part.output_offset,
+                  part.bytes / size_of(work_.dtype));
+  team_.bytes_taken += part.bytes * (sources_.size() - 1);
+}
+
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
-  if (in_line_) {
-    put(region(team_.self, staged_), line.payload);
-  } else {
-    std::memcpy(line.payload, &own_, sizeof own_);
-    const bool whole = variant_ == Variant::kOneShot || work_.kind == GroupKind::kAllgather;
-    for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
-      if (whole == (owner == team_.self))
-        put(region(owner, staged_), whole ? slot : slot + owner * block_);
-  }
+  std::memcpy(line.payload, &own_, sizeof own_);
+  const bool whole = variant_ == Variant::kOneShot || work_.kind == GroupKind::kAllgather;
+  for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
+    if (whole == (owner == team_.self))
+      put(region(owner, staged_), whole ? slot : slot + owner * block_);
   line.ready.store(staged_ + 1, std::memory_order_release);
   ++staged_;
   team_.announce(bell_);
@@ -97,7 +109,6 @@ void Lane::reduce_region(const Region& region, std::size_t slot_at) {
 const std::byte* Lane::fetch_input(int member, const Piece& piece, std::size_t slot_at) {
   if (member == team_.self) return work_.input + piece.input_offset;
   const std::size_t at = slot_at + piece.position;
-  if (in_line_) return lines(member).ready[parity(reduced_)].payload + at;
   const Shown from = shown(member, reduced_).input;
   if (from.where == Shown::kSlot)
     return team_.segments[member].input_slot(index_, parity(reduced_)) + at;

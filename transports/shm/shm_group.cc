@@ -98,13 +98,20 @@ class ShmGroup final : public GroupEngine {
     assert(lane >= 0 && lane < lanes() && done(lane));
     if (failed() != ECH_OK) return;
     lanes_[lane].start(work);
-    while (lanes_[lane].advance())
-      if (lanes_[lane].moved() >= kProgressBytes) break;
-    lanes_[lane].take_moved();
-    if (team_->failure != ECH_OK) fail(team_->failure);
+    poll(lane);
   }
 
   bool progress() override;
+
+  bool poll(int at) override {
+    if (failed() != ECH_OK) return true;
+    Lane& lane = lanes_[at];
+    while (lane.advance() && lane.moved() < kProgressBytes) continue;
+    lane.take_moved();
+    if (team_->failure != ECH_OK) fail(team_->failure);
+    return !lane.busy();
+  }
+
   void abort() override;
 
   int fd() const override { return bell_->fd(); }
