@@ -8,6 +8,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/dtype.h"
+#include "lib/bootstrap/inquiry.h"
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/create.h"
 #include "lib/fabric/formats.h"
@@ -15,8 +16,9 @@
 namespace echelon {
 namespace {
 
-constexpr double kForever = 1e9;              // s; more would not fit a clock
-constexpr std::size_t kElementsPerLine = 64;  // segments begin at multiples of it
+constexpr double kForever = 1e9;               // s; more would not fit a clock
+constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
+constexpr std::size_t kElementsPerLine = 64;   // segments begin at multiples of it
 
 // What plans may use: a single host has no message transport unless somebody asked for a plan.
 Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
@@ -35,6 +37,26 @@ std::optional<Recipe> wanted_recipe(const Options& options, const Shape& shape) 
 EngineParts with_watch(EngineParts parts, Watch* watch) {
   parts.watch = watch;
   return parts;
+}
+
+// A new unique id, or why there is none: then every rank must hear of it.
+std::string meeting_point(const Options& options) {
+  try {
+    const ech_unique_id id = encode(listen_for_ranks(options.interface_name));
+    return {id.bytes, sizeof id.bytes};
+  } catch (const Error& e) {
+    return std::string("cannot listen: ") + e.what();
+  }
+}
+
+Signature signature_of(const Invocation& in) {
+  Signature s;
+  s.collective = static_cast<std::uint8_t>(in.collective);
+  s.dtype = static_cast<std::uint8_t>(in.dtype);
+  s.op = static_cast<std::uint8_t>(in.op);
+  s.root = in.root;
+  s.count = in.count;
+  return s;
 }
 
 std::chrono::nanoseconds seconds(double s) {
@@ -67,9 +89,29 @@ Communicator::Communicator(CommunicatorParts parts)
   const std::vector<int> local = layout_.ranks_of_host(host_index());
   local_size_ = static_cast<int>(local.size());
   local_rank_ = static_cast<int>(std::ranges::find(local, rank_) - local.begin());
+  std::vector<int> mates;  // whose processes we share memory with, hence can watch
+  if (engine_.group() != nullptr)
+    std::ranges::copy_if(local, std::back_inserter(mates), [&](int r) { return r != rank_; });
+  control_->attend(this, mates);
 }
 
-Communicator::~Communicator() = default;
+Communicator::~Communicator() { control_->attend(nullptr, {}); }
+
+std::string Communicator::last_seen(int rank) const {
+  const std::span<const std::byte> board = engine_.board(rank);
+  return board.empty() ? "" : Activity::read(board).text();
+}
+
+std::string Communicator::waiting(std::chrono::nanoseconds since) {
+  if (since < kFirstLine) complain_at_ = kFirstLine;
+  std::string why = control_->waiting(since);
+  if (!why.empty() && since >= complain_at_) {
+    log_(ECH_LOG_WARN,
+         fmt::format("{}, for {:.1f} s by now", why, std::chrono::duration<double>(since).count()));
+    complain_at_ = 2 * since;
+  }
+  return why;
+}
 
 PlanKey Communicator::key_of(const Invocation& in) const {
   const bool blocks = in.collective == ECH_REDUCE_SCATTER || in.collective == ECH_ALLGATHER;
@@ -81,17 +123,47 @@ Invocation Communicator::barrier(double timeout) {
   return {ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, timeout};
 }
 
+// The checked mode. What is under way ends first, for nothing moves while the others are asked.
+void Communicator::agree(const Signature& signature) {
+  engine_.drain(seconds(options_.timeout));
+  Snapshot mine;
+  mine.calls.push_back({engine_.next_sequence(), signature, true});
+  std::vector<Snapshot> all;
+  for (const std::string& bytes : control_->allgather(encode_snapshot(mine), deadline()))
+    all.push_back(decode_snapshot(bytes));
+  const Comparison found = compare(all, [&](int rank) { return rank_names_[rank]; });
+  if (found.mismatch.empty()) return;
+  const Error error(ECH_ERR_MISMATCH, found.mismatch);
+  control_->fail(error);
+  throw error;
+}
+
 Operation* Communicator::start(const Invocation& in) {
-  if (in.collective == ECH_BARRIER) return engine_.start(task_of(barrier(in.timeout)));
-  return in.count == 0 ? nullptr : engine_.start(task_of(in));
+  if (options_.check) agree(signature_of(in));
+  if (in.count > 0) return engine_.start(task_of(in, signature_of(in)));
+  if (in.collective == ECH_BARRIER)
+    return engine_.start(task_of(barrier(in.timeout), signature_of(in)));
+  engine_.note(signature_of(in));
+  return nullptr;
 }
 
 void Communicator::run(const Invocation& in) {
-  if (in.collective == ECH_BARRIER) return engine_.run(task_of(barrier(in.timeout)));
-  if (in.count > 0) engine_.run(task_of(in));
+  if (options_.check) agree(signature_of(in));
+  if (in.count > 0) return engine_.run(task_of(in, signature_of(in)));
+  if (in.collective == ECH_BARRIER)
+    return engine_.run(task_of(barrier(in.timeout), signature_of(in)));
+  engine_.note(signature_of(in));
 }
 
-Task Communicator::task_of(const Invocation& in) {
+// A barrier that goes with another call.
+void Communicator::meet(Signature::Kind kind) {
+  Signature signature;
+  signature.kind = kind;
+  engine_.drain(seconds(options_.timeout));
+  engine_.run(task_of(barrier(0), signature));
+}
+
+Task Communicator::task_of(const Invocation& in, const Signature& signature) {
   const PlanKey key = key_of(in);
   const Plan& plan = plans_.get(key);
   Task task;
@@ -106,6 +178,7 @@ Task Communicator::task_of(const Invocation& in) {
   task.segment = segment_elements(plan, in.count, key.bytes);
   task.program = task.segment >= in.count ? &plan.whole : &plan.cut;
   task.timeout = seconds(in.timeout > 0 ? in.timeout : options_.timeout);
+  task.signature = signature;
   return task;
 }
 
@@ -121,8 +194,6 @@ void Communicator::finish(Operation* operation) {
   if (status != ECH_OK) throw Error(status, engine_.failure());
 }
 
-void Communicator::check() { control_->check(); }
-
 Deadline Communicator::deadline() const {
   return std::chrono::steady_clock::now() +
          std::chrono::milliseconds(static_cast<std::int64_t>(options_.timeout * 1e3));
@@ -131,22 +202,20 @@ Deadline Communicator::deadline() const {
 void Communicator::close() {
   engine_.progress();  // an abort may not have been noticed yet
   if (engine_.failed() != ECH_OK) {
-    control_->abort();
+    control_->fail({engine_.failed(), engine_.failure()});
     return;
   }
-  engine_.drain(seconds(options_.timeout));
-  run(barrier(0));
+  meet(Signature::kDestroy);
   control_->close(deadline());
 }
 
 void Communicator::abort() noexcept {
-  engine_.abort();
-  control_->abort();
+  control_->fail({ECH_ERR_ABORTED, rank_names_[rank_] + " aborted the communicator"});
+  engine_.interrupt();
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
-  engine_.drain(seconds(options_.timeout));
-  run(barrier(0));
+  meet(Signature::kSplit);
   const std::string mine = ByteWriter().u32(color).u32(key).take();
   std::vector<std::pair<int, int>> members;  // (key, rank) of my color
   const std::vector<std::string> all = control_->allgather(mine, deadline());
@@ -157,12 +226,14 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   }
   std::ranges::sort(members);
   const bool first = color >= 0 && members.front().second == rank_;
-  ech_unique_id id{};
-  if (first) id = encode(listen_for_ranks(options_.interface_name));
-  const std::string_view shown(id.bytes, first ? sizeof id.bytes : 0);
-  const std::vector<std::string> ids = control_->allgather(shown, deadline());
+  const std::vector<std::string> ids =
+      control_->allgather(first ? meeting_point(options_) : "", deadline());
   if (color < 0) return nullptr;
-  ids[members.front().second].copy(id.bytes, sizeof id.bytes);
+  const std::string& shown = ids[members.front().second];
+  ech_unique_id id{};
+  if (shown.size() != sizeof id.bytes)
+    throw Error(ECH_ERR_SYSTEM, rank_names_[members.front().second] + " " + shown);
+  shown.copy(id.bytes, sizeof id.bytes);
   const auto me = std::ranges::find(members, rank_, &std::pair<int, int>::second);
   const Identity identity = Identity::with(decode(id), static_cast<int>(me - members.begin()),
                                            static_cast<int>(members.size()));

@@ -46,7 +46,7 @@ struct CommunicatorParts {
   EngineParts engine;
 };
 
-class Communicator final : private Watch {
+class Communicator final : private Watch, private Attendant {
  public:
   explicit Communicator(CommunicatorParts parts);
   ~Communicator() override;
@@ -84,13 +84,23 @@ class Communicator final : private Watch {
   const Log& log() const { return log_; }
 
  private:
+  // Watch
   int fd() const override { return control_->fd(); }
-  void check() override;
+  void check() override { control_->check(); }
   std::string describe(int rank) const override { return rank_names_[rank]; }
+  std::string waiting(std::chrono::nanoseconds since) override;
+  void report(const Error& error) noexcept override { control_->fail(error); }
+  // Attendant
+  Snapshot activity() const override { return engine_.activity().read(); }
+  std::string last_seen(int rank) const override;
+  void failed() noexcept override { engine_.interrupt(); }
+
   Deadline deadline() const;
   PlanKey key_of(const Invocation& invocation) const;
-  Task task_of(const Invocation& invocation);
+  Task task_of(const Invocation& invocation, const Signature& signature);
   Invocation barrier(double timeout);
+  void meet(Signature::Kind kind);
+  void agree(const Signature& signature);
 
   const Options options_;
   const Log log_;
@@ -104,6 +114,7 @@ class Communicator final : private Watch {
   Plans plans_;
   Engine engine_;
   std::byte barrier_in_{}, barrier_out_{};
+  std::chrono::nanoseconds complain_at_{};  // of waiting, when the next line is logged
 };
 
 }  // namespace echelon

@@ -76,6 +76,10 @@ std::string settings_text(const Options& o) {
                      o.single_copy);
 }
 
+std::chrono::nanoseconds duration(double seconds) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+}
+
 class Creation {
  public:
   Creation(std::unique_ptr<Control> control, const Options& options, const Log& log)
@@ -83,7 +87,10 @@ class Creation {
         options_(options),
         log_(log),
         deadline_(Clock::now() +
-                  std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3))) {}
+                  std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3))) {
+    const double stall = std::min(options.stall, options.heartbeat / 2);
+    control_->set_patience({duration(stall), duration(options.heartbeat - stall)});
+  }
 
   std::unique_ptr<Communicator> run() {
     try {
@@ -234,7 +241,7 @@ class Creation {
     if (network) parts_.engine.transport = network->connect(self, network_addresses);
     if (shared) connect_shared(*shared, local, shared_addresses);
     parts_.native = true;
-    parts_.engine.spin = std::chrono::nanoseconds(static_cast<std::int64_t>(options_.spin * 1e9));
+    parts_.engine.spin = duration(options_.spin);
     if (!crowded(local)) parts_.engine.patience = kPatienceOfOwners;
     control_->allgather("", deadline_);  // nobody leaves before all have connected
   }
@@ -253,6 +260,7 @@ class Creation {
     const int index = static_cast<int>(std::ranges::find(local, control_->rank()) - local.begin());
     parts_.engine.group = shared.connect(index, members);
     parts_.engine.group_ranks = Group(local);
+    parts_.engine.board = parts_.engine.group->board(index);
   }
 
   ShmOptions shm_options() const {

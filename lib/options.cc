@@ -62,9 +62,10 @@ void set_log(Options& o, std::string_view v) {
     if (level == kChoices[i]) o.log_level = static_cast<ech_log_level>(ECH_LOG_ERROR + i);
 }
 
-void set_timeout(Options& o, std::string_view v) {
-  o.timeout = seconds(v);
-  if (o.timeout == 0) throw std::string("a number of seconds > 0");
+double positive_seconds(std::string_view text) {
+  const double value = seconds(text);
+  if (value == 0) throw std::string("a number of seconds > 0");
+  return value;
 }
 
 constexpr Setting kSettings[] = {
@@ -73,8 +74,14 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view v) { o.algorithm = v; }},
     {{"ECHELON_BOOTSTRAP", "auto|env|pmix", "auto", "how the ranks find each other"},
      set_bootstrap},
+    {{"ECHELON_CHECK", "0|1", "0",
+      "compare before every operation what the ranks ask for; each then waits for all"},
+     [](Options& o, std::string_view v) { o.check = boolean(v); }},
     {{"ECHELON_FABRIC", "path", "none", "TOML file that overrides the discovered fabric"},
      [](Options& o, std::string_view v) { o.fabric_file = v; }},
+    {{"ECHELON_HEARTBEAT", "seconds", "5",
+      "silence after which a rank is given up, while others wait for it"},
+     [](Options& o, std::string_view v) { o.heartbeat = positive_seconds(v); }},
     {{"ECHELON_INTERFACE", "name or address", "of the default route",
       "network interface of the bootstrap and control connections"},
      [](Options& o, std::string_view v) { o.interface_name = v; }},
@@ -89,8 +96,11 @@ constexpr Setting kSettings[] = {
      set_single_copy},
     {{"ECHELON_SPIN", "seconds", "200e-6", "busy waiting before a rank sleeps"},
      [](Options& o, std::string_view v) { o.spin = seconds(v); }},
+    {{"ECHELON_STALL", "seconds", "2",
+      "time without progress after which the ranks compare what they are doing"},
+     [](Options& o, std::string_view v) { o.stall = positive_seconds(v); }},
     {{"ECHELON_TIMEOUT", "seconds", "300", "deadline of an operation and of creation"},
-     set_timeout},
+     [](Options& o, std::string_view v) { o.timeout = positive_seconds(v); }},
     {{"ECHELON_UCX_TLS", "list", "all but GPU ones", "UCX transports, as in UCX_TLS"},
      [](Options& o, std::string_view v) { o.ucx_tls = v; }},
     {{"SLURM_TOPOLOGY_ADDR", "path", "set by Slurm", "switches above this host: they make racks"},

@@ -20,6 +20,9 @@ struct Options {
   std::string interface_name;  // "" = of the default route
   ech_log_level log_level = ECH_LOG_WARN;
   double timeout = 300;  // s
+  double heartbeat = 5;  // s of silence after which a rank is given up, while somebody waits
+  double stall = 2;      // s without progress before the ranks compare what they are doing
+  bool check = false;    // compare before every operation
   bool probe = false;
   std::string single_copy = "auto";  // process_vm_readv: auto, on, off
   double spin = 200e-6;              // s of busy waiting before sleeping

@@ -48,6 +48,7 @@ struct GroupWork {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::span<const GroupPart> parts;  // stays valid until the call is done
+  std::uint16_t fingerprint = 0;     // of what the caller asked for: members that differ never meet
 };
 
 class GroupEngine : public Waitable {
@@ -80,6 +81,10 @@ class GroupEngine : public Waitable {
 
   // ECH_OK, or why the group cannot be used any more.
   virtual ech_status failed() const = 0;
+
+  // Some KiB of zeroed memory for each member to write to and every member to read, also after the
+  // writer's death; as long as this object lives. Empty when there is none.
+  virtual std::span<std::byte> board(int member) = 0;
 
   // Payload bytes taken from other members so far.
   virtual std::uint64_t bytes() const = 0;

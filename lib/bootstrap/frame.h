@@ -19,10 +19,14 @@
 namespace echelon {
 
 enum class FrameType : std::uint8_t {
-  kReady = 1,    // rank 0 -> ranks: everyone is here; who is who
-  kGather = 2,   // ranks -> rank 0: my bytes; rank 0 -> ranks: everyone's bytes
-  kGoodbye = 3,  // I am about to close
-  kFailure = 4,  // status and text: the communicator has ended
+  kReady = 1,      // rank 0 -> ranks: everyone is here; who is who
+  kGather = 2,     // ranks -> rank 0: my bytes; rank 0 -> ranks: everyone's bytes
+  kGoodbye = 3,    // I am about to close
+  kFailure = 4,    // status and text: the communicator has ended
+  kComplaint = 5,  // ranks -> rank 0: an operation makes no progress
+  kAsk = 6,        // rank 0 -> ranks: what are you doing? With the inquiry's number
+  kReport = 7,     // ranks -> rank 0: that number, and the answer
+  kNews = 8,       // rank 0 -> ranks: whom the waiting ranks wait for
 };
 
 struct Message {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
+#include <optional>
 
 #include "lib/bootstrap/control.h"
 
@@ -16,15 +18,23 @@ class SoloControl final : public Control {
     check();
     return {std::string(mine)};
   }
+  void set_patience(const Patience&) override {}
+  void attend(Attendant*, const std::vector<int>&) override {}
   int fd() const override { return -1; }
   void check() override {
-    if (aborted_) throw Error(ECH_ERR_ABORTED, "rank 0 aborted the communicator");
+    std::lock_guard lock(mutex_);
+    if (failure_) throw *failure_;
   }
-  void abort() noexcept override { aborted_ = true; }
+  std::string waiting(std::chrono::nanoseconds) override { return {}; }
+  void fail(const Error& error) noexcept override {
+    std::lock_guard lock(mutex_);
+    if (!failure_) failure_ = error;
+  }
   void close(Deadline) override { check(); }
 
  private:
-  std::atomic<bool> aborted_ = false;
+  std::mutex mutex_;
+  std::optional<Error> failure_;
 };
 
 }  // namespace echelon

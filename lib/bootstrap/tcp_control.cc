@@ -7,10 +7,10 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "lib/base/bytes.h"
+#include "lib/bootstrap/control_events.h"
 #include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/text.h"
 
@@ -20,28 +20,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::uint32_t kWakeEvent = UINT32_MAX;
-constexpr std::size_t kEventsAtOnce = 64;
-constexpr milliseconds kAbortLimit{300};    // for what the sockets cannot take at once
+constexpr milliseconds kFailureLimit{300};  // for what the sockets cannot take at once
 constexpr milliseconds kLeavingLimit{200};  // likewise, on destruction
 constexpr milliseconds kAnswerGrace{500};   // rank 0 knows better who is missing: let it speak
+constexpr milliseconds kLookAgain{500};     // while a call waits, to complain in time
 
 std::string encode_roster(const std::vector<Peer>& roster) {
   ByteWriter writer;
   for (const Peer& peer : roster) writer.text(peer.host).u32(peer.pid);
   return writer.take();
-}
-
-std::vector<Peer> decode_roster(const std::string& payload, int size) {
-  ByteReader reader(payload, "list of ranks");
-  std::vector<Peer> roster(size);
-  for (int rank = 0; rank < size; ++rank) {
-    roster[rank].rank = rank;
-    roster[rank].host = reader.text();
-    roster[rank].pid = reader.u32();
-  }
-  reader.expect_end();
-  return roster;
 }
 
 }  // namespace
@@ -50,14 +37,16 @@ TcpControl::TcpControl(const Identity& identity, Channels channels)
     : rank_(identity.rank),
       size_(identity.size),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      poke_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      news_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       channels_(std::move(channels)),
-      inboxes_(identity.size) {
-  if (!epoll_ || !wake_) throw system_error("cannot watch the control connections");
+      inboxes_(identity.size),
+      inquiry_(identity.size, patience_.answer) {
+  if (!epoll_ || !poke_ || !news_fd_) throw system_error("cannot watch the control connections");
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u32 = kWakeEvent;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
+  event.data.u32 = kPokeEvent;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, poke_.get(), &event) != 0)
     throw system_error("cannot watch the control connections");
   roster_.push_back(self(identity));
   for (const auto& channel : channels_) {
@@ -66,6 +55,7 @@ TcpControl::TcpControl(const Identity& identity, Channels channels)
   }
   std::sort(roster_.begin(), roster_.end(),
             [](const Peer& a, const Peer& b) { return a.rank < b.rank; });
+  service_ = std::thread([this] { serve(); });
 }
 
 TcpControl::~TcpControl() {
@@ -74,6 +64,12 @@ TcpControl::~TcpControl() {
   } catch (const std::exception&) {
     // The others see the connection close, which says enough.
   }
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  poke();
+  service_.join();
 }
 
 void TcpControl::start(Deadline deadline) {
@@ -150,71 +146,13 @@ void TcpControl::flush_for(milliseconds limit) {
   }
 }
 
-void TcpControl::pump() {
-  std::array<epoll_event, kEventsAtOnce> events;
-  const int n = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);
-  for (int i = 0; i < n; ++i) {
-    if (events[i].data.u32 == kWakeEvent) continue;
-    Channel* const channel = channel_of(static_cast<int>(events[i].data.u32));
-    if (channel == nullptr || !channel->open()) continue;
-    if ((events[i].events & EPOLLOUT) != 0) flush(*channel);
-    if ((events[i].events & ~EPOLLOUT) != 0) receive_from(*channel);
-  }
-}
-
-void TcpControl::receive_from(Channel& channel) {
-  const bool open = channel.receive();
-  try {
-    while (auto message = channel.next()) handle(channel, std::move(*message));
-  } catch (const Error& e) {
-    drop(channel);
-    return fail(e, &channel);
-  }
-  if (!open) lost(channel);
-}
-
-void TcpControl::handle(Channel& channel, Message message) {
-  Inbox& inbox = inboxes_[channel.peer().rank];
-  switch (message.type) {
-    case FrameType::kReady:
-      roster_ = decode_roster(message.payload, size_);
-      inbox.ready = true;
-      return;
-    case FrameType::kGather:
-      inbox.gathers.push_back(std::move(message.payload));
-      return;
-    case FrameType::kGoodbye:
-      inbox.goodbye = true;
-      return;
-    case FrameType::kFailure:
-      return fail(decode_failure(message.payload), &channel);
-  }
-  throw Error(ECH_ERR_INTERNAL, fmt::format("{} sent a message of unknown type {}",
-                                            channel.peer().text(), static_cast<int>(message.type)));
-}
-
-void TcpControl::drop(Channel& channel) {
-  // By hand: a process forked from this one may keep the socket, and with it the watch, alive.
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel.fd(), nullptr);
-  channel.close();
-}
-
-void TcpControl::lost(Channel& channel) {
-  drop(channel);
-  const int rank = channel.peer().rank;
-  if (inboxes_[rank].goodbye || closed_) return;
-  fail({ECH_ERR_PEER,
-        fmt::format("{} closed its control connection without a goodbye: it died, was killed or "
-                    "gave up",
-                    describe(rank))},
-       &channel);
-}
-
-void TcpControl::fail(const Error& error, const Channel* origin) {
+void TcpControl::fail_all(const Error& error, const Channel* origin) {
   if (failure_ || closed_) return;
   failure_ = error;
-  const std::uint64_t one = 1;
-  (void)!::write(wake_.get(), &one, sizeof one);
+  failed_ = true;
+  ::eventfd_write(news_fd_.get(), 1);
+  if (attendant_ != nullptr) attendant_->failed();
+  changed_.notify_all();
   const std::string payload = encode_failure(error);
   for (const auto& channel : channels_) {
     if (channel.get() == origin || !channel->open()) continue;
@@ -225,11 +163,6 @@ void TcpControl::fail(const Error& error, const Channel* origin) {
 }
 
 // ---- calls ----------------------------------------------------------------------------------
-
-void TcpControl::wait_for_event(Deadline deadline) const {
-  pollfd entry{epoll_.get(), POLLIN, 0};
-  ::poll(&entry, 1, milliseconds_until(deadline));
-}
 
 std::string TcpControl::describe(const std::vector<int>& ranks) const {
   constexpr std::size_t kMostNames = 4;
@@ -245,18 +178,18 @@ Error TcpControl::timed_out(const Wait& wait, Deadline start) const {
                       seconds_since(start), describe(wait.missing()))};
 }
 
-// The step of wait() that holds the lock: true when nothing is missing.
+// True when nothing is missing; throws when nothing will come any more.
 bool TcpControl::settled(const Wait& wait, Deadline start, Deadline limit) {
-  std::lock_guard lock(mutex_);
-  pump();
   const std::vector<int> missing = wait.missing();
   if (!failure_ && missing.empty()) return true;
   for (int rank : missing)
     if (!wait.after_goodbye && inboxes_[rank].goodbye)
-      fail({ECH_ERR_PEER, fmt::format("{} closed the communicator while {} waits for it in {}",
-                                      describe(rank), describe(rank_), wait.what)},
-           nullptr);
-  if (Clock::now() >= limit) fail(timed_out(wait, start), nullptr);
+      fail_all({ECH_ERR_PEER, fmt::format("{} closed the communicator while {} waits for it in {}",
+                                          describe(rank), describe(rank_), wait.what)},
+               nullptr);
+  const Time now = Clock::now();
+  if (now >= limit) fail_all(timed_out(wait, start), nullptr);
+  if (now >= start + patience_.stall) complain(now);
   if (failure_) throw *failure_;
   return false;
 }
@@ -265,22 +198,30 @@ void TcpControl::wait(const Wait& wait, Deadline deadline) {
   const Deadline start = Clock::now();
   const bool extend = !is_root() && deadline < Deadline::max() - kAnswerGrace;
   const Deadline limit = extend ? deadline + kAnswerGrace : deadline;
-  while (!settled(wait, start, limit)) wait_for_event(limit);
+  std::unique_lock lock(mutex_);
+  while (!settled(wait, start, limit))
+    changed_.wait_until(lock, std::min(limit, Clock::now() + kLookAgain));
+}
+
+void TcpControl::set_patience(const Patience& patience) {
+  std::lock_guard lock(mutex_);
+  patience_ = patience;
+  inquiry_.set_limit(patience.answer);
 }
 
 void TcpControl::check() {
+  if (!failed_) return;
   std::lock_guard lock(mutex_);
-  if (!closed_) pump();
-  if (failure_) throw *failure_;
+  throw *failure_;
 }
 
-void TcpControl::abort() noexcept {
+void TcpControl::fail(const Error& error) noexcept {
   try {
     {
       std::lock_guard lock(mutex_);
-      fail({ECH_ERR_ABORTED, describe(rank_) + " aborted the communicator"}, nullptr);
+      fail_all(error, nullptr);
     }
-    flush_for(kAbortLimit);
+    flush_for(kFailureLimit);
   } catch (const std::exception&) {
     // Out of memory: the wake-up was written first, so this rank ends, and with it the others.
   }
@@ -338,6 +279,7 @@ void TcpControl::close(Deadline deadline) {
   if (is_root()) wait(goodbyes, deadline);
   {
     std::lock_guard lock(mutex_);
+    leaving_ = true;
     send_all(FrameType::kGoodbye, "");
   }
   if (is_root())

@@ -2,32 +2,19 @@
 #include "lib/engine/engine.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cassert>
 
 #include "lib/base/dtype.h"
-#include "lib/engine/sleep.h"
 #include "lib/reduce/reduce.h"
 
 namespace echelon {
 namespace {
 
 constexpr int kLanesWithoutGroup = 8;
-// Polls before a rank first gives way. Polling a network is a system call, and who waits for it
-// waits for others that may need this core.
-constexpr int kPollsOfNetwork = 2;
 constexpr unsigned kPollsPerNetworkPoll = 8;
-constexpr unsigned kTestsPerLookAtTheClock = 64;
-constexpr unsigned kIdlePollsPerCheck = 1024;  // of the control connection, a system call
-constexpr std::chrono::milliseconds kLongestSleep{100};
-constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
-
-std::string label(const Task& task, std::uint64_t sequence) {
-  return fmt::format("{} #{}", name(task.goal.collective), sequence);
-}
-
+constexpr unsigned kIdlePollsPerCheck = 1024;
 // The part of `task` that runs in elements [begin, end) of every block.
 SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
   const Program& program = *task.program;
@@ -35,6 +22,7 @@ SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
   work.program = &program;
   work.dtype = task.dtype;
   work.op = task.op;
+  work.fingerprint = task.signature.fingerprint();
   work.result = result_of(task.goal, program.units);
   if (task.op == ECH_AVG) work.divisor = task.goal.size;
 
@@ -59,7 +47,7 @@ bool needs_scratch(const Task& task) {
 
 }  // namespace
 
-Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {
+Engine::Engine(EngineParts parts) : parts_(std::move(parts)), activity_(parts_.board) {
   const int lanes = parts_.group ? parts_.group->lanes() : kLanesWithoutGroup;
   for (int lane = 0; lane < lanes; ++lane) {
     lanes_.push_back(std::make_unique<Segment>(
@@ -73,7 +61,7 @@ Engine::~Engine() {
 
 Operation* Engine::start(const Task& task) {
   assert(task.count > 0 && task.segment > 0);
-  obey_abort();
+  obey_interrupt();
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
   if (free_.empty()) {
     pool_.push_back(std::make_unique<Operation>());
@@ -85,6 +73,8 @@ Operation* Engine::start(const Task& task) {
   operation->task_ = task;
   operation->sequence_ = next_sequence_++;
   operation->segments_ = (task.count + task.segment - 1) / task.segment;
+  activity_.begin(operation->sequence_, task.signature,
+                  static_cast<std::uint32_t>(operation->segments_));
   queue_.push_back(operation);
   or_fail([&] { admit(); });
   return operation;
@@ -96,9 +86,9 @@ void Engine::or_fail(Body body) {
   try {
     body();
   } catch (const Error& e) {
-    fail(e.code(), e.what());
+    fail_here(e.code(), e.what());
   } catch (const std::bad_alloc&) {
-    fail(ECH_ERR_NO_MEMORY, "out of memory in an operation under way");
+    fail_here(ECH_ERR_NO_MEMORY, "out of memory in an operation under way");
   }
 }
 
@@ -132,13 +122,20 @@ void Engine::admit() {
   }
 }
 
-void Engine::obey_abort() {
-  if (abort_.load(std::memory_order_relaxed) && failure_ == ECH_OK)
-    fail(ECH_ERR_ABORTED, "the communicator was aborted");
+void Engine::interrupt() noexcept {
+  interrupted_.store(true, std::memory_order_release);
+  if (parts_.transport != nullptr) parts_.transport->abort();
+  if (parts_.group != nullptr) parts_.group->abort();
+}
+
+void Engine::obey_interrupt() {
+  if (!interrupted_.load(std::memory_order_acquire) || failure_ != ECH_OK) return;
+  check_watch();
+  fail(ECH_ERR_ABORTED, "the communicator was aborted");
 }
 
 bool Engine::progress() {
-  obey_abort();
+  obey_interrupt();
   if (active_ == 0 && !direct_) return false;
   bool moved = true;
   or_fail([&] { moved = try_progress(); });
@@ -182,9 +179,7 @@ bool Engine::advance_lanes() {
     if (const Completion* bad = segment.failed()) {
       const std::string who =
           parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
-      fail_unless_known(bad->status, fmt::format("{}: {} with {}",
-                                                 label(segment.operation()->task(),
-                                                       segment.operation()->sequence()),
+      fail_unless_known(bad->status, fmt::format("{}: {} with {}", segment.operation()->label(),
                                                  name(bad->status), who));
       return true;
     }
@@ -199,12 +194,14 @@ void Engine::end_segment(Segment& segment) {
   Operation& operation = *segment.operation();
   segment.release();
   --active_;
-  if (++operation.ended_ == operation.segments_) finish(operation, ECH_OK);
+  activity_.advance(operation.sequence_, static_cast<std::uint32_t>(++operation.ended_));
+  if (operation.ended_ == operation.segments_) finish(operation, ECH_OK);
 }
 
 void Engine::finish(Operation& operation, ech_status status) {
   operation.done_ = true;
   operation.status_ = status;
+  if (status == ECH_OK) activity_.end(operation.sequence_);
   count(operation.task_);
 }
 
@@ -237,39 +234,8 @@ void Engine::fail(ech_status status, const std::string& text) {
   active_ = 0;
 }
 
-// A transport knows only that a rank is gone. Why, an abort for example, comes over the control
-// connection, perhaps a moment later.
-void Engine::fail_unless_known(ech_status status, const std::string& text) {
-  const auto limit = Clock::now() + kLongestWaitForNews;
-  while (parts_.watch != nullptr && failure_ == ECH_OK && Clock::now() < limit) {
-    check_watch();
-    const int fd = parts_.watch->fd();
-    if (failure_ == ECH_OK) sleep_until_news({}, fd, kWaitForNews);
-  }
-  fail(status, text);
-}
-
-void Engine::wait(Operation& operation) {
-  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
-  wait_until([&] { return operation.done_; }, wait);
-}
-
-bool Engine::test(Operation& operation) {
-  if (operation.done_ || progress() || ++tests_ % kTestsPerLookAtTheClock != 0)
-    return operation.done_;
-  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
-  past_deadline(wait, Clock::now());
-  return operation.done_;
-}
-
-void Engine::drain(std::chrono::nanoseconds timeout) {
-  std::optional<Clock::time_point> deadline;
-  Wait wait{nullptr, 0, timeout, deadline};
-  wait_until([&] { return active_ == 0 && queue_.empty(); }, wait);
-}
-
 void Engine::run(const Task& task) {
-  obey_abort();
+  obey_interrupt();
   if (is_direct(task)) return run_direct(task);
   Operation* operation = start(task);
   wait(*operation);
@@ -287,73 +253,34 @@ void Engine::run_direct(const Task& task) {
   const int lane = static_cast<int>(next_segment_++ % lanes_.size());
   const GroupPart whole{0, 0, task.count * size_of(task.dtype), 0};
   direct_ = true;
-  parts_.group->start(
-      lane, {GroupKind::kAllreduce, task.dtype, task.op, task.input, task.output, {&whole, 1}});
+  parts_.group->start(lane, {GroupKind::kAllreduce,
+                             task.dtype,
+                             task.op,
+                             task.input,
+                             task.output,
+                             {&whole, 1},
+                             task.signature.fingerprint()});
   const std::uint64_t sequence = next_sequence_++;
+  activity_.begin(sequence, task.signature);
   bool done = false;
   for (int polls = 0; polls < parts_.patience && !done; ++polls) done = parts_.group->poll(lane);
   if (!done) wait_direct(task, sequence, lane);
   direct_ = false;
   if (!check_group() || failure_ != ECH_OK) throw Error(failure_, failure_text_);
+  activity_.end(sequence);
   if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
   count(task);
 }
 
-void Engine::wait_direct(const Task& task, std::uint64_t sequence, int lane) {
-  std::optional<Clock::time_point> deadline;
-  Wait wait{&task, sequence, task.timeout, deadline};
-  wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
+std::span<const std::byte> Engine::board(int rank) const {
+  const int member = parts_.group_ranks.index_of(rank);
+  if (parts_.group == nullptr || member < 0) return {};
+  return parts_.group->board(member);
 }
 
-template <typename Done>
-void Engine::wait_until(Done done, Wait& wait) {
-  const int patience = parts_.transport ? kPollsOfNetwork : parts_.patience;
-  int polls = 0;
-  while (!done()) {
-    if (progress()) {
-      polls = 0;
-      wait.idle_since.reset();
-    } else if (++polls >= patience && !done()) {
-      give_way(wait);
-    }
-  }
-}
-
-bool Engine::past_deadline(Wait& wait, Clock::time_point now) {
-  if (!wait.deadline) wait.deadline = now + wait.timeout;
-  if (now < *wait.deadline) return false;
-  fail(ECH_ERR_TIMEOUT,
-       fmt::format("{} did not end within {:.1f} s",
-                   wait.task != nullptr ? label(*wait.task, wait.sequence) : "what was pending",
-                   std::chrono::duration<double>(wait.timeout).count()));
-  return true;
-}
-
-// Nothing came while polling: lets others run, later sleeps, at last gives up.
-void Engine::give_way(Wait& wait) {
-  const auto now = Clock::now();
-  if (!wait.idle_since) wait.idle_since = now;
-  if (past_deadline(wait, now)) return;
-  if (now - *wait.idle_since < parts_.spin) {
-    sched_yield();
-  } else {
-    const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
-    const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
-    if (sleep_until_news({parts_.transport.get(), parts_.group.get()}, fd, limit))
-      ++counters_.waits;
-    check_watch();
-  }
-}
-
-void Engine::abort() noexcept { abort_.store(true, std::memory_order_relaxed); }
-
-void Engine::check_watch() {
-  if (parts_.watch == nullptr) return;
-  try {
-    parts_.watch->check();
-  } catch (const Error& e) {
-    fail(e.code(), e.what());
-  }
+void Engine::note(const Signature& signature) {
+  activity_.begin(next_sequence_, signature);
+  activity_.end(next_sequence_++);
 }
 
 }  // namespace echelon

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/base/activity.h"
 #include "lib/engine/program.h"
 #include "lib/engine/segment.h"
 #include "transports/group.h"
@@ -38,6 +39,7 @@ struct Task {
   std::size_t count = 0;        // elements per block, > 0
   std::size_t segment = 0;      // elements per block of one segment, > 0
   std::chrono::nanoseconds timeout{};
+  Signature signature;  // what the caller asked for
 };
 
 class Operation {
@@ -46,6 +48,7 @@ class Operation {
   ech_status status() const { return status_; }
   std::uint64_t sequence() const { return sequence_; }
   const Task& task() const { return task_; }
+  std::string label() const { return task_.signature.label(sequence_); }  // "allreduce #7"
 
  private:
   friend class Engine;
@@ -57,13 +60,16 @@ class Operation {
   ech_status status_ = ECH_OK;
 };
 
-// What else can end an operation: other ranks' news on the control connection.
+// What else can end an operation, the other ranks' news, and who wants to hear of this rank's.
 class Watch {
  public:
   virtual ~Watch() = default;
-  virtual int fd() const = 0;  // -1: nothing to watch
+  virtual int fd() const = 0;  // readable when there is news; -1: nothing to watch
   virtual void check() = 0;    // throws Error when the communicator has failed
   virtual std::string describe(int rank) const = 0;  // "rank 3 on hostB (pid 12)"
+  // Nothing has come for `since`. What is known about it, or "": one line.
+  virtual std::string waiting(std::chrono::nanoseconds since) = 0;
+  virtual void report(const Error& error) noexcept = 0;  // this rank's operations have failed
 };
 
 struct EngineParts {
@@ -71,6 +77,7 @@ struct EngineParts {
   std::unique_ptr<GroupEngine> group;    // may be null when no program has calls
   Group group_ranks;                     // members of `group`, in its order
   Watch* watch = nullptr;                // may be null; outlives the engine
+  std::span<std::byte> board;            // for its activity; empty: memory of its own
   std::chrono::nanoseconds spin{200'000};
   int patience = 24;  // polls of shared memory before a rank first gives way
 };
@@ -104,8 +111,14 @@ class Engine {
   // Blocks until nothing is under way, or `timeout` has passed, which fails the engine.
   void drain(std::chrono::nanoseconds timeout);
 
-  // Any thread: the owning thread's next progress() ends everything with ECH_ERR_ABORTED.
-  void abort() noexcept;
+  // Any thread, any number of times: wakes the owning thread, whose next progress() ends everything
+  // with what the watch knows, else with ECH_ERR_ABORTED.
+  void interrupt() noexcept;
+
+  // A call that needs nothing to be done, but counts.
+  void note(const Signature& signature);
+  const Activity& activity() const { return activity_; }
+  std::uint64_t next_sequence() const { return next_sequence_; }
 
   // ECH_OK, or why no operation can succeed any more, and one line about it.
   ech_status failed() const { return failure_; }
@@ -116,6 +129,9 @@ class Engine {
   Transport* transport() { return parts_.transport.get(); }
   const GroupEngine* group() const { return parts_.group.get(); }
 
+  // Where a rank of this group writes its activity; empty for others. Any thread.
+  std::span<const std::byte> board(int rank) const;
+
  private:
   // One blocking wait.
   struct Wait {
@@ -123,7 +139,6 @@ class Engine {
     std::uint64_t sequence;
     std::chrono::nanoseconds timeout;
     std::optional<Clock::time_point>& deadline;  // set when it is first looked at
-    std::optional<Clock::time_point> idle_since{};
   };
 
   void admit();
@@ -132,8 +147,10 @@ class Engine {
   void finish(Operation& operation, ech_status status);
   void count(const Task& task);
   void fail(ech_status status, const std::string& text);
+  void fail_here(ech_status status, const std::string& text);
   void fail_unless_known(ech_status status, const std::string& text);
-  void obey_abort();
+  void obey_interrupt();
+  std::string pending() const;
   bool try_progress();
   bool poll_network();
   bool is_direct(const Task& task) const;
@@ -143,12 +160,14 @@ class Engine {
   void wait_until(Done done, Wait& wait);
   void give_way(Wait& wait);
   bool past_deadline(Wait& wait, Clock::time_point now);
+  bool keep_waiting(Wait& wait, Clock::time_point now);
   template <typename Body>
   void or_fail(Body body);
   bool check_group();
   void check_watch();
 
   EngineParts parts_;
+  Activity activity_;
   std::vector<std::unique_ptr<Segment>> lanes_;
   std::vector<std::unique_ptr<Operation>> pool_;  // all operations ever made
   std::vector<Operation*> free_;
@@ -161,7 +180,9 @@ class Engine {
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;
   std::string failure_text_;
-  std::atomic<bool> abort_{false};
+  std::optional<Clock::time_point> idle_since_;  // nothing has moved since then
+  std::string why_;                              // what the watch last said about it
+  std::atomic<bool> interrupted_{false};
 };
 
 }  // namespace echelon

@@ -84,6 +84,13 @@ void Segment::enter(const Step& step) {
   for (const Call& call : step.calls) start_call(call);
 }
 
+// 48 bits: of the segment's number as many as tell those under way apart, the message's ordinal,
+// and the call's fingerprint, so that messages of different calls never meet.
+Tag Segment::tag(const Hop& message) const {
+  return (work_.number & 0xffff) << 32 | (work_.fingerprint & 0xfffu) << 20 |
+         (message.ordinal & 0xfffff);
+}
+
 // Receives before sends, so that what arrives early finds its place.
 void Segment::post(const Step& step) {
   const View& view = work_.view;
@@ -124,9 +131,13 @@ void Segment::start_call(const Call& call) {
     const std::size_t in = from_input ? view.offset(view.input, part.slice) : out;
     parts_.push_back({in, out, view.bytes(part.slice), media_.group_ranks->index_of(part.owner)});
   }
-  const GroupWork work{
-      kind_of(call.action), work_.dtype, work_.op, from_input ? view.input.data : view.work.data,
-      view.work.data,       parts_};
+  const GroupWork work{kind_of(call.action),
+                       work_.dtype,
+                       work_.op,
+                       from_input ? view.input.data : view.work.data,
+                       view.work.data,
+                       parts_,
+                       work_.fingerprint};
   media_.group->start(media_.lane, work);
   call_pending_ = true;
 }

@@ -25,6 +25,7 @@ struct SegmentWork {
   int divisor = 1;                  // of the result; 1: leave it
   std::byte* deliver_to = nullptr;  // where to copy the result; nullptr: it is in its place
   std::uint64_t number = 0;
+  std::uint16_t fingerprint = 0;  // of the caller's call
 };
 
 struct Media {
@@ -69,7 +70,7 @@ class Segment {
   void apply(const Merge& merge);
   void deliver();
   bool all_done(const std::vector<Completion>& completions, std::size_t begin, std::size_t end);
-  Tag tag(const Hop& message) const { return (work_.number & 0xffffff) << 24 | message.ordinal; }
+  Tag tag(const Hop& message) const;
 
   const Media media_;
   SegmentWork work_;

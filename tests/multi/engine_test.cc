@@ -243,6 +243,7 @@ TEST(Engine, ADeadlineEndsTheOperationAndNamesIt) {
       task.input = task.output;
       task.count = task.segment = 1;
       task.timeout = std::chrono::milliseconds(50);
+      task.signature.collective = ECH_ALLREDUCE;
       Operation* operation = engine.start(task);
       engine.wait(*operation);
       EXPECT_EQ(operation->status(), ECH_ERR_TIMEOUT);

@@ -133,6 +133,7 @@ class LoopbackGroup final : public GroupEngine {
     eventfd_write(event_.get(), 1);
   }
   ech_status failed() const override { return failed_; }
+  std::span<std::byte> board(int) override { return {}; }
 
   std::uint64_t bytes() const override {
     std::lock_guard lock(hub_->mutex);

@@ -208,8 +208,8 @@ bool Lane::reducible() {
 bool Lane::all_ready() {
   for (; ready_from_ < team_.size(); ++ready_from_) {
     if (ready_from_ == team_.self) continue;
-    const auto& flag = lines(ready_from_).ready[parity(reduced_)].ready;
-    if (flag.load(std::memory_order_acquire) != reduced_ + 1) return false;
+    const auto& ready = lines(ready_from_).ready[parity(reduced_)].ready;
+    if (ready.load(std::memory_order_acquire) != flag(reduced_)) return false;
   }
   return true;
 }
@@ -222,8 +222,8 @@ bool Lane::part_ready() {
     if (region(owner, gathered_).empty()) continue;
     if (owner == team_.self) return true;
     const LaneLines& line = lines(owner);
-    const auto& flag = reduces() ? line.done.reduced : line.ready[parity(gathered_)].ready;
-    return flag.load(std::memory_order_acquire) >= gathered_ + 1;
+    if (reduces()) return line.done.reduced.load(std::memory_order_acquire) >= gathered_ + 1;
+    return line.ready[parity(gathered_)].ready.load(std::memory_order_acquire) == flag(gathered_);
   }
   return true;
 }

@@ -14,6 +14,8 @@
 //  2. A member stages round r only when all members have finished >= r - 1, that is, do not read
 //     round r - 2 any more, which used the same slots and line. Hence what is read in round r
 //     does not change until the reader has finished round r, and ready never passes r + 1 there.
+//     The flag also carries a fingerprint of the call: members that called different things wait
+//     for each other until somebody above finds out, and exchange nothing.
 //  3. In a one-shot round every member waits for all others, and they began it only after they
 //     had finished all earlier calls. So who has finished the first round r of a one-shot call
 //     knows that all have finished >= r, without looking. An allreduce whose payload fits beside
@@ -100,6 +102,10 @@ class Lane {
   }
   Region region(int owner, std::uint64_t round) const;
   LaneLines& lines(int member) const { return *lines_[member]; }
+  // What a ready line shows in a round: its number, and what the call is.
+  std::uint64_t flag(std::uint64_t round) const {
+    return (round + 1) | std::uint64_t{work_.fingerprint} << 48;
+  }
   static int parity(std::uint64_t round) { return static_cast<int>(round & 1); }
 
   Team& team_;

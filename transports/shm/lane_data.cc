@@ -39,7 +39,7 @@ void Lane::stage_in_line() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   const GroupPart& part = work_.parts[0];
   std::memcpy(line.payload, work_.input + part.input_offset, part.bytes);
-  line.ready.store(++staged_, std::memory_order_release);
+  line.ready.store(flag(staged_++), std::memory_order_release);
   team_.announce(bell_);
 }
 
@@ -59,7 +59,7 @@ void Lane::stage() {
   for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
     if (whole == (owner == team_.self))
       put(region(owner, staged_), whole ? slot : slot + owner * block_);
-  line.ready.store(staged_ + 1, std::memory_order_release);
+  line.ready.store(flag(staged_), std::memory_order_release);
   ++staged_;
   team_.announce(bell_);
 }

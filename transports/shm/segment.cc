@@ -23,7 +23,8 @@ std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to *
 }  // namespace
 
 std::size_t SegmentShape::control_bytes() const {
-  return round_up(sizeof(SegmentHeader) + sizeof(BellLine) + lanes * sizeof(LaneLines), kPage);
+  return kBoardBytes +
+         round_up(sizeof(SegmentHeader) + sizeof(BellLine) + lanes * sizeof(LaneLines), kPage);
 }
 
 std::size_t SegmentShape::bytes() const { return control_bytes() + lanes * 4 * slot_bytes; }
@@ -87,6 +88,10 @@ Segment Segment::map(Fd fd, const SegmentShape& shape, std::uint64_t nonce) {
 LaneLines& Segment::lane(int lane) const {
   std::byte* lines = base_ + sizeof(SegmentHeader) + sizeof(BellLine);
   return reinterpret_cast<LaneLines*>(lines)[lane];
+}
+
+std::span<std::byte> Segment::board() const {
+  return {base_ + shape_.control_bytes() - kBoardBytes, kBoardBytes};
 }
 
 std::byte* Segment::slot(int lane, int index) const {

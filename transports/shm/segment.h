@@ -21,7 +21,7 @@ inline constexpr std::size_t kInlineBytes = kLine - sizeof(std::uint64_t);
 
 // One per lane and round parity: "round r may be read", and what fits beside it.
 struct alignas(kLine) ReadyLine {
-  std::atomic<std::uint64_t> ready;  // round + 1
+  std::atomic<std::uint64_t> ready;  // round + 1, and above 48 bits the fingerprint of the call
   std::byte payload[kInlineBytes];
 };
 
@@ -48,6 +48,8 @@ struct alignas(kLine) SegmentHeader {
   std::uint64_t slot_bytes;
   std::uint32_t lanes;
 };
+
+inline constexpr std::size_t kBoardBytes = 4096;  // for notes between the ranks
 
 // The same for all members of a group.
 struct SegmentShape {
@@ -77,6 +79,7 @@ class Segment {
   SegmentHeader& header() const { return *reinterpret_cast<SegmentHeader*>(base_); }
   BellLine& bell() const { return *reinterpret_cast<BellLine*>(base_ + sizeof(SegmentHeader)); }
   LaneLines& lane(int lane) const;
+  std::span<std::byte> board() const;
 
   // Staging of a lane for rounds of one parity: what the others reduce, and what they gather.
   std::byte* input_slot(int lane, int parity) const { return slot(lane, parity); }

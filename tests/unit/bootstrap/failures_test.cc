@@ -175,10 +175,9 @@ TEST_P(Aborter, EndsAllgatherEverywhere) {
     if (rank == GetParam())
       other = std::thread([&] {
         std::this_thread::sleep_for(milliseconds(50));
-        for (int i = 0; i < 3; ++i) control->abort();
+        for (int i = 0; i < 3; ++i) control->fail({ECH_ERR_ABORTED, "aborted by the test"});
       });
-    const std::string name = fmt::format("rank {} (host", GetParam());
-    expect_error(ECH_ERR_ABORTED, {name}, kSecond, [&] {
+    expect_error(ECH_ERR_ABORTED, {"aborted by the test"}, kSecond, [&] {
       for (;;) control->allgather("x", in(kLong));
     });
     if (other.joinable()) other.join();
@@ -192,16 +191,16 @@ TEST(Abort, OvertakesBulkData) {
     const auto control = joined(id, rank, 2);
     if (rank == 0) {
       std::this_thread::sleep_for(milliseconds(150));
-      return expect_error(ECH_ERR_ABORTED, {"rank 1 (host"}, kSecond,
+      return expect_error(ECH_ERR_ABORTED, {"aborted by the test"}, kSecond,
                           [&] { control->allgather("x", in(kLong)); });
     }
     std::thread other([&] {
       std::this_thread::sleep_for(milliseconds(50));
       const auto start = Clock::now();
-      control->abort();
+      control->fail({ECH_ERR_ABORTED, "aborted by the test"});
       EXPECT_LE(Clock::now() - start, kSecond);
     });
-    expect_error(ECH_ERR_ABORTED, {"rank 1 (host"}, kSecond,
+    expect_error(ECH_ERR_ABORTED, {"aborted by the test"}, kSecond,
                  [&] { control->allgather(std::string(50 << 20, 'x'), in(kLong)); });
     other.join();
   });
@@ -214,11 +213,11 @@ TEST(Abort, BeforeAndAfterEveryCall) {
     const auto control = joined(id, rank, 2);
     ++ready;
     while (ready < 2) std::this_thread::sleep_for(milliseconds(1));
-    control->abort();
+    control->fail({ECH_ERR_ABORTED, "aborted by the test"});
     expect_error(ECH_ERR_ABORTED, {}, kSecond, [&] { control->check(); });
     expect_error(ECH_ERR_ABORTED, {}, kSecond, [&] { control->allgather("", in(kLong)); });
     expect_error(ECH_ERR_ABORTED, {}, kSecond, [&] { control->close(in(kLong)); });
-    control->abort();
+    control->fail({ECH_ERR_ABORTED, "aborted by the test"});
   });
 }
 
@@ -227,7 +226,7 @@ TEST(Abort, AfterCloseDoesNothing) {
   test::run_threads(2, [&](int rank) {
     const auto control = joined(id, rank, 2);
     control->close(in(kLong));
-    control->abort();
+    control->fail({ECH_ERR_ABORTED, "aborted by the test"});
     EXPECT_NO_THROW(control->check());
   });
 }

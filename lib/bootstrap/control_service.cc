@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that reads the control connections, and how it finds out who holds up the others.
+#include <fmt/format.h>
+#include <linux/sockios.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/base/bytes.h"
+#include "lib/bootstrap/control_events.h"
+#include "lib/bootstrap/failure.h"
+#include "lib/bootstrap/tcp_control.h"
+#include "lib/bootstrap/text.h"
+
+namespace echelon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kEventsAtOnce = 64;
+// Who sees that a process of its host has ended waits for news that explains it: it may have heard
+// of a failure sooner, and left. Rank 0, which sees the connection end, waits for that rank.
+constexpr milliseconds kCourtesy{50}, kObituary{200};
+constexpr milliseconds kNewsAge{3000};  // they come every second while somebody waits
+
+std::vector<Peer> decode_roster(const std::string& payload, int size) {
+  ByteReader reader(payload, "list of ranks");
+  std::vector<Peer> roster(size);
+  for (int rank = 0; rank < size; ++rank) {
+    roster[rank].rank = rank;
+    roster[rank].host = reader.text();
+    roster[rank].pid = reader.u32();
+  }
+  reader.expect_end();
+  return roster;
+}
+
+// Signals are the caller's; they go to its threads.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+double as_seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
+
+// Whether the other side's host has not confirmed all that was sent to it.
+bool unconfirmed(const Channel& channel) {
+  int bytes = 0;
+  return channel.unsent() || (::ioctl(channel.fd(), SIOCOUTQ, &bytes) == 0 && bytes > 0);
+}
+
+}  // namespace
+
+void TcpControl::serve() {
+  block_signals();
+  pthread_setname_np(pthread_self(), "echelon-control");
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const int timeout = milliseconds_to_next();
+    lock.unlock();
+    epoll_event event;
+    ::epoll_wait(epoll_.get(), &event, 1, timeout);  // level-triggered: pump() sees it again
+    lock.lock();
+    pump();
+    tick(Clock::now());
+    changed_.notify_all();
+  }
+}
+
+void TcpControl::poke() noexcept { ::eventfd_write(poke_.get(), 1); }
+
+int TcpControl::milliseconds_to_next() const {
+  if (failure_ || closed_) return -1;
+  Time next = Time::max();
+  if (inquiry_.under_way()) next = std::min(next, inquiry_.next());
+  for (const Loss& loss : losses_) next = std::min(next, loss.until);
+  return next == Time::max() ? -1 : milliseconds_until(next);
+}
+
+void TcpControl::pump() {
+  std::array<epoll_event, kEventsAtOnce> events;
+  const int n = ::epoll_wait(epoll_.get(), events.data(), events.size(), 0);
+  for (int i = 0; i < n; ++i) {
+    const std::uint32_t about = events[i].data.u32;
+    eventfd_t poked;
+    if (about == kPokeEvent) {
+      ::eventfd_read(poke_.get(), &poked);
+      continue;
+    }
+    if ((about & kProcessEvent) != 0) {
+      mate_died(static_cast<int>(about & ~kProcessEvent));
+      continue;
+    }
+    Channel* const channel = channel_of(static_cast<int>(about));
+    if (channel == nullptr || !channel->open()) continue;
+    if ((events[i].events & EPOLLOUT) != 0) flush(*channel);
+    if ((events[i].events & ~EPOLLOUT) != 0) receive_from(*channel);
+  }
+}
+
+void TcpControl::receive_from(Channel& channel) {
+  const bool open = channel.receive();
+  try {
+    while (auto message = channel.next()) handle(channel, std::move(*message));
+  } catch (const Error& e) {
+    drop(channel);
+    return fail_all(e, &channel);
+  }
+  if (!open) lost(channel);
+}
+
+void TcpControl::handle(Channel& channel, Message message) {
+  const int rank = channel.peer().rank;
+  Inbox& inbox = inboxes_[rank];
+  unanswered_.reset();
+  switch (message.type) {
+    case FrameType::kReady:
+      roster_ = decode_roster(message.payload, size_);
+      inbox.ready = true;
+      return;
+    case FrameType::kGather:
+      inbox.gathers.push_back(std::move(message.payload));
+      return;
+    case FrameType::kGoodbye:
+      inbox.goodbye = true;
+      return;
+    case FrameType::kFailure:
+      return fail_all(decode_failure(message.payload), &channel);
+    case FrameType::kComplaint:
+      return inquiry_.complain(Clock::now());
+    case FrameType::kAsk:
+      return send_all(FrameType::kReport,
+                      own_report(ByteReader(message.payload, "question").u64()));
+    case FrameType::kReport:
+      return take_report(rank, message.payload);
+    case FrameType::kNews:
+      return learn(std::move(message.payload));
+  }
+  throw Error(ECH_ERR_INTERNAL, fmt::format("{} sent a message of unknown type {}",
+                                            channel.peer().text(), static_cast<int>(message.type)));
+}
+
+void TcpControl::drop(Channel& channel) {
+  // By hand: a process forked from this one may keep the socket, and with it the watch, alive.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, channel.fd(), nullptr);
+  channel.close();
+}
+
+void TcpControl::lost(Channel& channel) {
+  drop(channel);
+  const int rank = channel.peer().rank;
+  if (inboxes_[rank].goodbye || closed_) return;
+  const bool others_know = is_root() && last_seen(rank).empty() && has_mates(rank);
+  if (!others_know) return fail_all(death(rank), &channel);
+  losses_.push_back({rank, Clock::now() + kObituary});
+}
+
+// ---- deaths -----------------------------------------------------------------------------------
+
+std::string TcpControl::last_seen(int rank) const {
+  const std::string seen = attendant_ != nullptr ? attendant_->last_seen(rank) : "";
+  return seen.empty() ? "" : "; last seen " + seen;
+}
+
+Error TcpControl::death(int rank) const {
+  return {ECH_ERR_PEER,
+          fmt::format("{} closed its control connection without a goodbye: it died, was killed or "
+                      "gave up{}",
+                      describe(rank), last_seen(rank))};
+}
+
+// Whether another rank than rank 0 could tell what it was doing.
+bool TcpControl::has_mates(int rank) const {
+  return attendant_ != nullptr && std::ranges::any_of(roster_, [&](const Peer& peer) {
+           return peer.rank != rank && peer.rank != rank_ && peer.host == roster_[rank].host;
+         });
+}
+
+void TcpControl::attend(Attendant* attendant, const std::vector<int>& mates) {
+  std::lock_guard lock(mutex_);
+  attendant_ = attendant;
+  mates_.clear();
+  for (int rank : mates) {
+    const auto pid = static_cast<pid_t>(roster_[rank].pid);
+    if (pid == ::getpid()) continue;
+    Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = kProcessEvent | static_cast<std::uint32_t>(rank);
+    // Without it, its death is noticed all the same, by the end of its connection.
+    if (process && ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process.get(), &event) == 0)
+      mates_.emplace_back(rank, std::move(process));
+  }
+}
+
+void TcpControl::mate_died(int rank) {
+  std::erase_if(mates_, [&](const auto& mate) { return mate.first == rank; });
+  if (!leaving_) losses_.push_back({rank, Clock::now() + kCourtesy});
+}
+
+// ---- why ranks wait -----------------------------------------------------------------------------
+
+std::string TcpControl::own_report(std::uint64_t number) const {
+  const Snapshot mine = attendant_ != nullptr ? attendant_->activity() : Snapshot();
+  return ByteWriter().u64(number).text(encode_snapshot(mine)).take();
+}
+
+void TcpControl::take_report(int rank, const std::string& payload) {
+  ByteReader reader(payload, "a rank's report");
+  const std::uint64_t number = reader.u64();
+  inquiry_.answer(rank, number, decode_snapshot(reader.text()));
+}
+
+std::string TcpControl::waiting(std::chrono::nanoseconds since) {
+  std::lock_guard lock(mutex_);
+  if (failure_ || closed_ || since < patience_.stall) return {};
+  const Time now = Clock::now();
+  complain(now);
+  return now < news_at_ + kNewsAge ? news_ : std::string();
+}
+
+void TcpControl::learn(std::string news) {
+  news_ = std::move(news);
+  news_at_ = Clock::now();
+}
+
+void TcpControl::complain(Time now) {
+  if (complained_at_ && now < *complained_at_ + Inquiry::kAgain) return;
+  complained_at_ = now;
+  if (is_root()) {
+    inquiry_.complain(now);
+    return poke();
+  }
+  if (!unanswered_) unanswered_ = now;
+  if (now >= *unanswered_ + patience_.answer) return fail_all(silence({0}), nullptr);
+  send_all(FrameType::kComplaint, "");
+}
+
+void TcpControl::ask() {
+  inquiry_.answer(0, inquiry_.number(),
+                  attendant_ != nullptr ? attendant_->activity() : Snapshot());
+  send_all(FrameType::kAsk, ByteWriter().u64(inquiry_.number()).take());
+}
+
+void TcpControl::judge(const std::vector<Snapshot>& reports) {
+  const Comparison found = compare(reports, [this](int rank) { return describe(rank); });
+  if (!found.mismatch.empty()) return fail_all({ECH_ERR_MISMATCH, found.mismatch}, nullptr);
+  send_all(FrameType::kNews, found.waiting);
+  learn(found.waiting);
+}
+
+Error TcpControl::silence(const std::vector<int>& ranks) {
+  const Channel* channel = channel_of(ranks[0]);
+  const bool gone = channel == nullptr || !channel->open() || unconfirmed(*channel);
+  std::string text = fmt::format(
+      "{} did not answer for {:.1f} s, {}", describe(ranks), as_seconds(patience_.answer),
+      gone ? "and nothing of what was sent there is confirmed: the host is down or cut off"
+           : "though the host confirms what is sent there: the process is stopped or starved");
+  return {gone ? ECH_ERR_PEER : ECH_ERR_TIMEOUT, text + last_seen(ranks[0])};
+}
+
+void TcpControl::tick(Time now) {
+  if (failure_ || closed_) return;
+  for (const Loss& loss : losses_)
+    if (now >= loss.until && !leaving_) return fail_all(death(loss.rank), nullptr);
+  if (!is_root()) return;
+  if (inquiry_.ask(now)) ask();
+  if (const auto reports = inquiry_.conclude(now)) return judge(*reports);
+  if (const std::vector<int> ranks = inquiry_.silent(now); !ranks.empty())
+    fail_all(silence(ranks), nullptr);
+}
+
+}  // namespace echelon

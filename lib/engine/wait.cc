@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the engine waits, and how it ends what will not come.
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "lib/engine/engine.h"
+#include "lib/engine/sleep.h"
+
+namespace echelon {
+namespace {
+
+// Polls before a rank first gives way. Polling a network is a system call, and who waits for it
+// waits for others that may need this core.
+constexpr int kPollsOfNetwork = 2;
+constexpr unsigned kTestsPerLookAtTheClock = 64;
+constexpr std::chrono::milliseconds kLongestSleep{100};
+constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
+
+}  // namespace
+
+template <typename Done>
+void Engine::wait_until(Done done, Wait& wait) {
+  const int patience = parts_.transport ? kPollsOfNetwork : parts_.patience;
+  int polls = 0;
+  while (!done()) {
+    if (progress()) {
+      polls = 0;
+      idle_since_.reset();
+    } else if (++polls >= patience && !done()) {
+      give_way(wait);
+    }
+  }
+}
+
+void Engine::wait(Operation& operation) {
+  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
+  wait_until([&] { return operation.done_; }, wait);
+}
+
+bool Engine::test(Operation& operation) {
+  if (operation.done_) return true;
+  if (progress()) idle_since_.reset();
+  if (operation.done_ || ++tests_ % kTestsPerLookAtTheClock != 0) return operation.done_;
+  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
+  keep_waiting(wait, Clock::now());
+  return operation.done_;
+}
+
+void Engine::drain(std::chrono::nanoseconds timeout) {
+  std::optional<Clock::time_point> deadline;
+  Wait wait{nullptr, 0, timeout, deadline};
+  wait_until([&] { return active_ == 0 && queue_.empty(); }, wait);
+}
+
+void Engine::wait_direct(const Task& task, std::uint64_t sequence, int lane) {
+  std::optional<Clock::time_point> deadline;
+  Wait wait{&task, sequence, task.timeout, deadline};
+  wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
+}
+
+bool Engine::past_deadline(Wait& wait, Clock::time_point now) {
+  if (!wait.deadline) wait.deadline = now + wait.timeout;
+  if (now < *wait.deadline) return false;
+  std::string text = fmt::format(
+      "{} did not end within {:.1f} s",
+      wait.task != nullptr ? wait.task->signature.label(wait.sequence) : "what was pending",
+      std::chrono::duration<double>(wait.timeout).count());
+  if (!why_.empty()) text += "; " + why_;
+  fail_here(ECH_ERR_TIMEOUT, text);
+  return true;
+}
+
+// Nothing has come lately: looks at the deadline, and lets the watch find out why.
+bool Engine::keep_waiting(Wait& wait, Clock::time_point now) {
+  if (!idle_since_) {
+    idle_since_ = now;
+    why_.clear();
+  }
+  if (past_deadline(wait, now)) return false;
+  if (parts_.watch != nullptr) why_ = parts_.watch->waiting(now - *idle_since_);
+  return true;
+}
+
+// Nothing came while polling: lets others run, later sleeps, at last gives up.
+void Engine::give_way(Wait& wait) {
+  const auto now = Clock::now();
+  if (idle_since_ && now - *idle_since_ < parts_.spin) {
+    sched_yield();
+    return;
+  }
+  const bool first = !idle_since_;
+  if (!keep_waiting(wait, now) || first) return;
+  const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
+  const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
+  if (sleep_until_news({parts_.transport.get(), parts_.group.get()}, fd, limit)) ++counters_.waits;
+  check_watch();
+}
+
+// A transport knows only that a rank is gone. Why, an abort for example, comes over the control
+// connection, perhaps a moment later.
+void Engine::fail_unless_known(ech_status status, const std::string& text) {
+  const auto limit = Clock::now() + kLongestWaitForNews;
+  while (parts_.watch != nullptr && failure_ == ECH_OK && Clock::now() < limit) {
+    check_watch();
+    const int fd = parts_.watch->fd();
+    if (failure_ == ECH_OK) sleep_until_news({}, fd, kWaitForNews);
+  }
+  if (failure_ == ECH_OK) fail_here(status, text);
+}
+
+// What this rank found out for itself: all are told. Who was first names the culprit for all.
+void Engine::fail_here(ech_status status, const std::string& text) {
+  if (parts_.watch != nullptr && failure_ == ECH_OK) {
+    parts_.watch->report({status, text});
+    check_watch();
+  }
+  fail(status, text);
+}
+
+// The oldest operation under way: what a failure that others report interrupts here.
+std::string Engine::pending() const {
+  const Snapshot now = activity_.read();
+  const EnteredCall* call = now.oldest_running();
+  return call == nullptr ? "" : call->signature.label(call->sequence) + ": ";
+}
+
+void Engine::check_watch() {
+  if (parts_.watch == nullptr) return;
+  try {
+    parts_.watch->check();
+  } catch (const Error& e) {
+    if (failure_ == ECH_OK) fail(e.code(), pending() + e.what());
+  }
+}
+
+}  // namespace echelon

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/base/activity.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+
+#include "lib/base/error.h"
+
+namespace echelon {
+namespace {
+
+Signature signature(std::uint64_t count) {
+  Signature s;
+  s.collective = ECH_REDUCE;
+  s.dtype = ECH_FLOAT64;
+  s.op = ECH_MAX;
+  s.root = 3;
+  s.count = count;
+  return s;
+}
+
+TEST(Activity, IsReadBack) {
+  Activity activity;
+  EXPECT_EQ(activity.read().text(), "outside any call, it has made none");
+  activity.begin(0, signature(5));
+  activity.end(0);
+  activity.begin(1, signature(6), 9);
+  activity.advance(1, 3);
+  const Snapshot s = activity.read();
+  EXPECT_EQ(s.entered, 2u);
+  ASSERT_EQ(s.calls.size(), 2u);
+  EXPECT_EQ(s.calls[0].signature, signature(5));
+  EXPECT_FALSE(s.calls[0].running);
+  EXPECT_EQ(s.calls[1].signature, signature(6));
+  EXPECT_EQ(s.text(), "in reduce #1, segment 4 of 9");
+  activity.end(1);
+  EXPECT_EQ(activity.read().text(), "outside any call, last in reduce #1");
+}
+
+TEST(Activity, KeepsTheLastCalls) {
+  Activity activity;
+  for (std::uint64_t k = 0; k < 1000; ++k) activity.begin(k, signature(k));
+  const Snapshot s = activity.read();
+  EXPECT_EQ(s.entered, 1000u);
+  ASSERT_EQ(s.calls.size(), 64u);
+  EXPECT_EQ(s.oldest_running()->sequence, 936u);
+  EXPECT_EQ(s.find(999)->signature.count, 999u);
+  EXPECT_EQ(s.find(935), nullptr);
+}
+
+TEST(Activity, IsNeverReadHalfWritten) {
+  Activity activity;
+  std::atomic<bool> over = false;
+  std::thread reader([&] {
+    while (!over)
+      for (const EnteredCall& call : activity.read().calls)
+        ASSERT_EQ(call.signature, signature(call.sequence));
+  });
+  for (std::uint64_t k = 0; k < 200'000; ++k) {
+    activity.begin(k, signature(k));
+    activity.end(k);
+  }
+  over = true;
+  reader.join();
+}
+
+TEST(Activity, OnGivenMemoryOutlivesItsWriter) {
+  alignas(64) std::byte board[Activity::kBytes]{};
+  Activity(board).begin(7, signature(1));
+  EXPECT_EQ(Activity::read(board).text(), "in reduce #7");
+}
+
+TEST(Snapshot, SurvivesTheWire) {
+  Activity activity;
+  activity.begin(3, signature(11), 4);
+  activity.advance(3, 2);
+  const std::string bytes = encode_snapshot(activity.read());
+  const Snapshot s = decode_snapshot(bytes);
+  EXPECT_EQ(s.entered, 4u);
+  EXPECT_EQ(s.text(), "in reduce #3, segment 3 of 4");
+  EXPECT_EQ(s.find(3)->signature, signature(11));
+  for (std::size_t n = 0; n < bytes.size(); ++n)
+    EXPECT_THROW(decode_snapshot(std::string_view(bytes).substr(0, n)), Error);
+}
+
+TEST(Signature, FingerprintsDiffer) {
+  std::set<std::uint16_t> seen;
+  for (std::uint64_t count = 0; count < 1000; ++count) seen.insert(signature(count).fingerprint());
+  EXPECT_GT(seen.size(), 950u);
+  Signature other = signature(1);
+  other.op = ECH_MIN;
+  EXPECT_NE(other.fingerprint(), signature(1).fingerprint());
+  EXPECT_EQ(signature(1).fingerprint(), signature(1).fingerprint());
+}
+
+TEST(Signature, DifferencesAreNamed) {
+  Signature other = signature(9);
+  other.root = 4;
+  EXPECT_EQ(difference(signature(5), other), "count 5 and root 3");
+  EXPECT_EQ(difference(other, signature(5)), "count 9 and root 4");
+}
+
+}  // namespace
+}  // namespace echelon
