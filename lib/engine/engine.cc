@@ -7,6 +7,7 @@
 #include <cassert>
 
 #include "lib/base/dtype.h"
+#include "lib/base/relax.h"
 #include "lib/reduce/reduce.h"
 
 namespace echelon {
@@ -262,8 +263,11 @@ void Engine::run_direct(const Task& task) {
                              task.signature.fingerprint()});
   const std::uint64_t sequence = next_sequence_++;
   activity_.begin(sequence, task.signature);
-  bool done = false;
-  for (int polls = 0; polls < parts_.patience && !done; ++polls) done = parts_.group->poll(lane);
+  bool done = parts_.group->done(lane);
+  for (int polls = 0; polls < parts_.patience && !done; ++polls) {
+    relax();
+    done = parts_.group->poll(lane);
+  }
   if (!done) wait_direct(task, sequence, lane);
   direct_ = false;
   if (!check_group() || failure_ != ECH_OK) throw Error(failure_, failure_text_);
