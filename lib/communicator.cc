@@ -16,7 +16,9 @@
 namespace echelon {
 namespace {
 
-constexpr double kForever = 1e9;               // s; more would not fit a clock
+constexpr double kForever = 1e9;  // s; more would not fit a clock
+constexpr std::size_t kMostCallsAhead = 64;
+constexpr std::size_t kMostBytesAhead = 64 << 20;
 constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
 constexpr std::size_t kElementsPerLine = 64;   // segments begin at multiples of it
 
@@ -123,6 +125,19 @@ Invocation Communicator::barrier(double timeout) {
   return {ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, timeout};
 }
 
+// Ranks that only send in a broadcast or reduce run ahead of those that receive, whose memory would
+// fill with what comes too early. So now and then all wait for all, on every rank at the same call.
+void Communicator::pace(const Invocation& in) {
+  const bool one_way = in.collective == ECH_BROADCAST || in.collective == ECH_REDUCE;
+  if (!one_way && in.count == 0 && in.collective != ECH_BARRIER) return;
+  const bool wait = one_way && (calls_ahead_ >= kMostCallsAhead || bytes_ahead_ >= kMostBytesAhead);
+  if (wait) engine_.run(task_of(barrier(in.timeout), Signature()));
+  if (wait || !one_way) calls_ahead_ = bytes_ahead_ = 0;
+  if (!one_way) return;
+  ++calls_ahead_;
+  bytes_ahead_ += in.count * size_of(in.dtype);
+}
+
 // The checked mode. What is under way ends first, for nothing moves while the others are asked.
 void Communicator::agree(const Signature& signature) {
   engine_.drain(seconds(options_.timeout));
@@ -139,6 +154,7 @@ void Communicator::agree(const Signature& signature) {
 }
 
 Operation* Communicator::start(const Invocation& in) {
+  pace(in);
   if (options_.check) agree(signature_of(in));
   if (in.count > 0) return engine_.start(task_of(in, signature_of(in)));
   if (in.collective == ECH_BARRIER)
@@ -148,6 +164,7 @@ Operation* Communicator::start(const Invocation& in) {
 }
 
 void Communicator::run(const Invocation& in) {
+  pace(in);
   if (options_.check) agree(signature_of(in));
   if (in.count > 0) return engine_.run(task_of(in, signature_of(in)));
   if (in.collective == ECH_BARRIER)

@@ -89,6 +89,7 @@ class Communicator final : private Watch, private Attendant {
   void check() override { control_->check(); }
   std::string describe(int rank) const override { return rank_names_[rank]; }
   std::string waiting(std::chrono::nanoseconds since) override;
+  bool in_doubt() override { return control_->in_doubt(); }
   void report(const Error& error) noexcept override { control_->fail(error); }
   // Attendant
   Snapshot activity() const override { return engine_.activity().read(); }
@@ -101,6 +102,7 @@ class Communicator final : private Watch, private Attendant {
   Invocation barrier(double timeout);
   void meet(Signature::Kind kind);
   void agree(const Signature& signature);
+  void pace(const Invocation& invocation);
 
   const Options options_;
   const Log log_;
@@ -114,6 +116,8 @@ class Communicator final : private Watch, private Attendant {
   Plans plans_;
   Engine engine_;
   std::byte barrier_in_{}, barrier_out_{};
+  std::size_t calls_ahead_ = 0;             // broadcasts and reduces since all waited for all
+  std::size_t bytes_ahead_ = 0;             // that they moved
   std::chrono::nanoseconds complain_at_{};  // of waiting, when the next line is logged
 };
 

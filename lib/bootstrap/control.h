@@ -62,6 +62,9 @@ class Control {
   // has been found out about it, or "": one line. Never blocks.
   virtual std::string waiting(std::chrono::nanoseconds since) = 0;
 
+  // Whether rank 0 has not yet answered to that: it may be the one that has failed.
+  virtual bool in_doubt() = 0;
+
   // Ends the communicator on every rank with this error, unless it has failed before. Never blocks
   // for long, never throws.
   virtual void fail(const Error& error) noexcept = 0;

@@ -83,7 +83,9 @@ int TcpControl::milliseconds_to_next() const {
   if (failure_ || closed_) return -1;
   Time next = Time::max();
   if (inquiry_.under_way()) next = std::min(next, inquiry_.next());
-  for (const Loss& loss : losses_) next = std::min(next, loss.until);
+  if (unanswered_) next = *unanswered_ + patience_.answer;
+  for (const Loss& loss : losses_)
+    if (!unanswered_) next = std::min(next, loss.until);
   return next == Time::max() ? -1 : milliseconds_until(next);
 }
 
@@ -137,7 +139,9 @@ void TcpControl::handle(Channel& channel, Message message) {
     case FrameType::kFailure:
       return fail_all(decode_failure(message.payload), &channel);
     case FrameType::kComplaint:
-      return inquiry_.complain(Clock::now());
+      inquiry_.complain(Clock::now());
+      return send(channel, FrameType::kNews,
+                  std::make_shared<const std::string>(news_));  // a sign of life, at once
     case FrameType::kAsk:
       return send_all(FrameType::kReport,
                       own_report(ByteReader(message.payload, "question").u64()));
@@ -205,7 +209,10 @@ void TcpControl::attend(Attendant* attendant, const std::vector<int>& mates) {
 
 void TcpControl::mate_died(int rank) {
   std::erase_if(mates_, [&](const auto& mate) { return mate.first == rank; });
-  if (!leaving_) losses_.push_back({rank, Clock::now() + kCourtesy});
+  if (leaving_) return;
+  losses_.push_back({rank, Clock::now() + kCourtesy});
+  // It may have left because it found that rank 0 has failed.
+  if (!is_root()) complain(Clock::now());
 }
 
 // ---- why ranks wait -----------------------------------------------------------------------------
@@ -234,6 +241,11 @@ void TcpControl::learn(std::string news) {
   news_at_ = Clock::now();
 }
 
+bool TcpControl::in_doubt() {
+  std::lock_guard lock(mutex_);
+  return unanswered_ && !failure_;
+}
+
 void TcpControl::complain(Time now) {
   if (complained_at_ && now < *complained_at_ + Inquiry::kAgain) return;
   complained_at_ = now;
@@ -242,8 +254,8 @@ void TcpControl::complain(Time now) {
     return poke();
   }
   if (!unanswered_) unanswered_ = now;
-  if (now >= *unanswered_ + patience_.answer) return fail_all(silence({0}), nullptr);
   send_all(FrameType::kComplaint, "");
+  poke();  // to look at the time when the answer is due
 }
 
 void TcpControl::ask() {
@@ -271,8 +283,9 @@ Error TcpControl::silence(const std::vector<int>& ranks) {
 
 void TcpControl::tick(Time now) {
   if (failure_ || closed_) return;
+  if (unanswered_ && now >= *unanswered_ + patience_.answer) return fail_all(silence({0}), nullptr);
   for (const Loss& loss : losses_)
-    if (now >= loss.until && !leaving_) return fail_all(death(loss.rank), nullptr);
+    if (now >= loss.until && !leaving_ && !unanswered_) return fail_all(death(loss.rank), nullptr);
   if (!is_root()) return;
   if (inquiry_.ask(now)) ask();
   if (const auto reports = inquiry_.conclude(now)) return judge(*reports);

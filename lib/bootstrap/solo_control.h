@@ -26,6 +26,7 @@ class SoloControl final : public Control {
     if (failure_) throw *failure_;
   }
   std::string waiting(std::chrono::nanoseconds) override { return {}; }
+  bool in_doubt() override { return false; }
   void fail(const Error& error) noexcept override {
     std::lock_guard lock(mutex_);
     if (!failure_) failure_ = error;

@@ -124,13 +124,15 @@ void TcpControl::flush(Channel& channel) {
   if (channel.open() && watched != channel.unsent()) watch(channel, EPOLL_CTL_MOD);
 }
 
+void TcpControl::send(Channel& channel, FrameType type, Channel::Payload payload) {
+  channel.send(type, std::move(payload));
+  channel.flush();
+  if (channel.open()) watch(channel, EPOLL_CTL_MOD);
+}
+
 void TcpControl::send_all(FrameType type, const std::string& payload) {
   const auto shared = std::make_shared<const std::string>(payload);
-  for (const auto& channel : channels_) {
-    channel->send(type, shared);
-    channel->flush();
-    if (channel->open()) watch(*channel, EPOLL_CTL_MOD);
-  }
+  for (const auto& channel : channels_) send(*channel, type, shared);
 }
 
 void TcpControl::flush_for(milliseconds limit) {

@@ -44,6 +44,7 @@ class TcpControl final : public Control {
   int fd() const override { return news_fd_.get(); }
   void check() override;
   std::string waiting(std::chrono::nanoseconds since) override;
+  bool in_doubt() override;
   void fail(const Error& error) noexcept override;
   void close(Deadline deadline) override;
 
@@ -75,6 +76,7 @@ class TcpControl final : public Control {
   std::vector<int> ranks_where(const std::function<bool(const Inbox&)>& lacks) const;
   std::vector<int> unread() const;
   void watch(const Channel& channel, int operation);
+  void send(Channel& channel, FrameType type, Channel::Payload payload);
   void send_all(FrameType type, const std::string& payload);
   void flush(Channel& channel);
   void flush_for(std::chrono::milliseconds limit);

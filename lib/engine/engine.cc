@@ -74,6 +74,7 @@ Operation* Engine::start(const Task& task) {
   operation->task_ = task;
   operation->sequence_ = next_sequence_++;
   operation->segments_ = (task.count + task.segment - 1) / task.segment;
+  if (active_ == 0 && queue_.empty()) stalled_since_.reset();
   activity_.begin(operation->sequence_, task.signature,
                   static_cast<std::uint32_t>(operation->segments_));
   queue_.push_back(operation);
@@ -186,6 +187,7 @@ bool Engine::advance_lanes() {
     }
     if (segment.ended()) end_segment(segment);
   }
+  if (moved) stalled_since_.reset();
   if (moved && failure_ == ECH_OK) admit();
   return moved;
 }
@@ -272,6 +274,7 @@ void Engine::run_direct(const Task& task) {
   direct_ = false;
   if (!check_group() || failure_ != ECH_OK) throw Error(failure_, failure_text_);
   activity_.end(sequence);
+  stalled_since_.reset();
   if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
   count(task);
 }

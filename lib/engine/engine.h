@@ -69,6 +69,8 @@ class Watch {
   virtual std::string describe(int rank) const = 0;  // "rank 3 on hostB (pid 12)"
   // Nothing has come for `since`. What is known about it, or "": one line.
   virtual std::string waiting(std::chrono::nanoseconds since) = 0;
+  // Whether rank 0 owes an answer to that: it may be the one that has failed.
+  virtual bool in_doubt() = 0;
   virtual void report(const Error& error) noexcept = 0;  // this rank's operations have failed
 };
 
@@ -180,8 +182,9 @@ class Engine {
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;
   std::string failure_text_;
-  std::optional<Clock::time_point> idle_since_;  // nothing has moved since then
-  std::string why_;                              // what the watch last said about it
+  std::optional<Clock::time_point> idle_since_;     // nothing has come since then
+  std::optional<Clock::time_point> stalled_since_;  // no segment has advanced since then
+  std::string why_;                                 // what the watch last said about it
   std::atomic<bool> interrupted_{false};
 };
 

@@ -17,6 +17,7 @@ constexpr int kPollsOfNetwork = 2;
 constexpr unsigned kTestsPerLookAtTheClock = 64;
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
+constexpr std::chrono::hours kLongAgo{1};  // to ask rank 0 at once
 
 }  // namespace
 
@@ -74,12 +75,13 @@ bool Engine::past_deadline(Wait& wait, Clock::time_point now) {
 
 // Nothing has come lately: looks at the deadline, and lets the watch find out why.
 bool Engine::keep_waiting(Wait& wait, Clock::time_point now) {
-  if (!idle_since_) {
-    idle_since_ = now;
+  if (!idle_since_) idle_since_ = now;
+  if (!stalled_since_) {
+    stalled_since_ = now;
     why_.clear();
   }
   if (past_deadline(wait, now)) return false;
-  if (parts_.watch != nullptr) why_ = parts_.watch->waiting(now - *idle_since_);
+  if (parts_.watch != nullptr) why_ = parts_.watch->waiting(now - *stalled_since_);
   return true;
 }
 
@@ -99,10 +101,13 @@ void Engine::give_way(Wait& wait) {
 }
 
 // A transport knows only that a rank is gone. Why, an abort for example, comes over the control
-// connection, perhaps a moment later.
+// connection, perhaps a moment later. When rank 0 is the one that has failed, every rank finds that
+// out for itself, and the first to do so are gone before the last.
 void Engine::fail_unless_known(ech_status status, const std::string& text) {
   const auto limit = Clock::now() + kLongestWaitForNews;
-  while (parts_.watch != nullptr && failure_ == ECH_OK && Clock::now() < limit) {
+  while (parts_.watch != nullptr && failure_ == ECH_OK) {
+    parts_.watch->waiting(kLongAgo);
+    if (Clock::now() >= limit && !parts_.watch->in_doubt()) break;
     check_watch();
     const int fd = parts_.watch->fd();
     if (failure_ == ECH_OK) sleep_until_news({}, fd, kWaitForNews);

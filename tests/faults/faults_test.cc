@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong, when, over which transport and in which shape: in every case every survivor
+// ends within a bound, with the right status, and names the culprit. ECHELON_FAULTS=all runs the
+// whole matrix; otherwise a third of the cases run, with every value of every axis among them.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.h"
+#include "tests/support/ranks.h"
+#include "tools/cluster/cluster.h"
+
+namespace echelon::test {
+namespace {
+
+using cluster::Cluster;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kHeartbeat = 2, kCreation = 4;  // s, as the ranks are told
+constexpr double kDeathBound = 1 * kSlowness;
+constexpr double kSilenceBound = kHeartbeat + 1.5 * kSlowness;
+constexpr double kCreationBound = kCreation + 2 * kSlowness;
+
+struct Case {
+  const char* shape;
+  const char* moment;
+  const char* fault;
+  int victim;
+  int number;
+
+  std::string name() const {
+    std::string text = fmt::format("{}_{}_{}_of_rank_{}", shape, moment, fault, victim);
+    for (char& c : text)
+      if (!isalnum(static_cast<unsigned char>(c))) c = '_';
+    return text;
+  }
+};
+
+std::vector<Case> matrix() {
+  // Ranks of one host; of several, by shared memory and network; by network only; of unequal hosts.
+  constexpr const char* kShapes[] = {"1x4:10gbit", "2x2:10gbit", "4x1:10gbit", "3+1:10gbit"};
+  constexpr const char* kMoments[] = {"creation",  "idle",      "allreduce", "reduce_scatter",
+                                      "allgather", "broadcast", "reduce",    "barrier",
+                                      "pending",   "split",     "destroy"};
+  constexpr const char* kFaults[] = {"kill", "exit", "crash", "stop", "abort", "cut"};
+  std::vector<Case> all;
+  int number = 0;
+  for (const char* shape : kShapes)
+    for (const char* moment : kMoments)
+      for (const char* fault : kFaults)
+        for (int victim : {0, 2}) {
+          const std::string_view m(moment), f(fault);
+          if (f == "cut" &&
+              (std::string_view(shape).starts_with("1x") || m == "creation" || m == "destroy"))
+            continue;
+          if (f == "abort" && m == "creation") continue;  // there is nothing to abort yet
+          all.push_back({shape, moment, fault, victim, number++});
+        }
+  const char* wanted = std::getenv("ECHELON_FAULTS");
+  if (wanted != nullptr && std::string_view(wanted) == "all") return all;
+  std::erase_if(all, [](const Case& c) { return c.number * 5 % 13 > 3; });
+  return all;
+}
+
+// ---- a job --------------------------------------------------------------------------------------
+
+double seconds(long long nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+long long now() { return Clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+
+// What a rank has said.
+struct Rank {
+  int number = 0, host = 0;
+  pid_t process = -1;
+  Fd out;
+  std::string text;
+  bool open = true;
+
+  // The rest of the line that begins with `word`, or nothing.
+  std::optional<std::string> said(std::string_view word) const {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with(word) && line.size() > word.size()) return line.substr(word.size() + 1);
+    return std::nullopt;
+  }
+};
+
+class Job {
+ public:
+  Job(const Cluster& cluster, const Case& c);
+  ~Job();
+
+  // Reads until `enough` or 30 s have passed. Whether it was enough.
+  bool listen(const std::function<bool()>& enough);
+  bool all_said(std::string_view word, int except = -1) const;
+  const std::vector<Rank>& ranks() const { return ranks_; }
+  int exit_code(int rank);
+  void end(int rank) { kill(ranks_[rank].process, SIGKILL); }
+
+ private:
+  void start(const Case& c, int rank, int size, int host);
+  void read_some();
+
+  const Cluster& cluster_;
+  std::vector<Rank> ranks_;
+  std::string root_;
+};
+
+Job::Job(const Cluster& cluster, const Case& c) : cluster_(cluster) {
+  root_ = fmt::format("{}:{}", Cluster::address(0), 20000 + c.number);
+  int size = 0, rank = 0;
+  for (const auto& host : cluster.spec().hosts) size += host.ranks;
+  for (int host = 0; host < cluster.size(); ++host)
+    for (int k = 0; k < cluster.spec().hosts[host].ranks; ++k) start(c, rank++, size, host);
+}
+
+void Job::start(const Case& c, int rank, int size, int host) {
+  const bool culprit = rank == c.victim && std::string_view(c.fault) != "cut";
+  constexpr int kCount = 1 << 18;  // 1 MiB: several segments, all variants of shared memory
+  const bool small = c.number % 2 == 1;
+  cluster::Command command;
+  command.argv = {std::getenv("ECHELON_FAULT_RANK"), c.moment, std::to_string(small ? 64 : kCount)};
+  if (culprit) {
+    command.argv.push_back(c.fault);
+    command.argv.push_back(std::to_string(20 + 13 * c.number % 90));
+  }
+  command.env = {
+      fmt::format("ECHELON_RANK={}", rank),
+      fmt::format("ECHELON_SIZE={}", size),
+      "ECHELON_ROOT=" + root_,
+      "ECHELON_SECRET=" + std::string(64, 'a'),
+      fmt::format("ECHELON_HEARTBEAT={}", kHeartbeat),
+      "ECHELON_STALL=0.5",
+      fmt::format("ECHELON_TIMEOUT={}", std::string_view(c.moment) == "creation" ? kCreation : 60)};
+  cluster::Pipe pipe = cluster::make_pipe();
+  command.out = pipe.write.get();
+  ranks_.push_back({rank, host, cluster_.spawn(host, command), std::move(pipe.read), {}, true});
+}
+
+Job::~Job() {
+  for (const Rank& rank : ranks_)
+    if (rank.process > 0) kill(rank.process, SIGKILL);
+  for (const Rank& rank : ranks_)
+    if (rank.process > 0) cluster::wait_for(rank.process);
+}
+
+void Job::read_some() {
+  std::vector<pollfd> fds;
+  for (const Rank& rank : ranks_) fds.push_back({rank.open ? rank.out.get() : -1, POLLIN, 0});
+  poll(fds.data(), fds.size(), 20);
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (fds[r].revents == 0) continue;
+    char bytes[4096];
+    const ssize_t n = read(ranks_[r].out.get(), bytes, sizeof bytes);
+    if (n > 0) ranks_[r].text.append(bytes, static_cast<std::size_t>(n));
+    ranks_[r].open = n > 0;
+  }
+}
+
+bool Job::listen(const std::function<bool()>& enough) {
+  const auto limit = Clock::now() + std::chrono::seconds(30 * kSlowness);
+  while (!enough() && Clock::now() < limit) read_some();
+  return enough();
+}
+
+bool Job::all_said(std::string_view word, int except) const {
+  for (const Rank& rank : ranks_)
+    if (rank.number != except && !rank.said(word)) return false;
+  return true;
+}
+
+int Job::exit_code(int rank) { return cluster::wait_for(std::exchange(ranks_[rank].process, -1)); }
+
+// ---- the cases ----------------------------------------------------------------------------------
+
+struct End {
+  int status = 0;
+  long long at = 0;
+  std::string text;
+};
+
+End end_of(const Rank& rank) {
+  End end;
+  std::istringstream words(rank.said("ended").value_or(""));
+  words >> end.status >> end.at;
+  std::getline(words, end.text);
+  return end;
+}
+
+class Faults : public testing::TestWithParam<Case> {
+ protected:
+  static void TearDownTestSuite() { clusters().clear(); }
+  static std::map<std::string, std::unique_ptr<Cluster>>& clusters() {
+    static std::map<std::string, std::unique_ptr<Cluster>> all;
+    return all;
+  }
+  void SetUp() override {
+    auto& cluster = clusters()[GetParam().shape];
+    try {
+      if (!cluster) cluster = std::make_unique<Cluster>(cluster::parse_spec(GetParam().shape));
+    } catch (const Error& e) {
+      GTEST_SKIP() << "no virtual clusters here: " << e.what();
+    }
+    cluster_ = cluster.get();
+  }
+
+  bool is(const char* fault) const { return std::string_view(GetParam().fault) == fault; }
+  bool at(const char* moment) const { return std::string_view(GetParam().moment) == moment; }
+  bool dies() const { return is("kill") || is("exit") || is("crash"); }
+  long long strike(Job& job) const;
+  void judge(const Rank& rank, const Rank& victim, long long struck) const;
+  void judge_status(const End& end) const;
+  void judge_text(const End& end, const Rank& rank, const Rank& victim) const;
+
+  const Cluster* cluster_ = nullptr;
+};
+
+INSTANTIATE_TEST_SUITE_P(Matrix, Faults, testing::ValuesIn(matrix()),
+                         [](const auto& p) { return p.param.name(); });
+
+// When it happened. For a host that is cut off, makes it happen.
+long long Faults::strike(Job& job) const {
+  const int victim = GetParam().victim;
+  if (!is("cut")) {
+    EXPECT_TRUE(job.listen([&] { return job.ranks()[victim].said("struck").has_value(); }));
+    return std::atoll(job.ranks()[victim].said("struck").value_or("0").c_str());
+  }
+  EXPECT_TRUE(job.listen([&] { return job.all_said("in"); }));
+  usleep(static_cast<unsigned>(GetParam().number % 7) * 10'000);
+  cluster_->set_link(job.ranks()[victim].host, false);
+  return now();
+}
+
+void Faults::judge_status(const End& end) const {
+  const auto status = static_cast<ech_status>(end.status);
+  if (at("creation") || is("cut")) {
+    EXPECT_TRUE(status == ECH_ERR_PEER || status == ECH_ERR_TIMEOUT) << end.text;
+  } else {
+    const ech_status wanted = dies()       ? ECH_ERR_PEER
+                              : is("stop") ? ECH_ERR_TIMEOUT
+                                           : ECH_ERR_ABORTED;
+    EXPECT_EQ(status, wanted) << end.text;
+  }
+}
+
+void Faults::judge_text(const End& end, const Rank& rank, const Rank& victim) const {
+  std::string culprit = fmt::format("rank {} ", victim.number);
+  // At creation others may be missed as well. A host that is cut off misses the rest of the world,
+  // and is missed as a whole.
+  if (is("cut")) culprit = Cluster::host_name(victim.host);
+  if (at("creation") || (is("cut") && rank.host == victim.host)) culprit = "rank";
+  EXPECT_NE(end.text.find(culprit), std::string::npos) << culprit << " is not in: " << end.text;
+  if (at("creation") || is("cut")) return;
+  EXPECT_NE(end.text.find("pid " + victim.said("in").value_or("?")), std::string::npos) << end.text;
+  EXPECT_NE(end.text.find(Cluster::host_name(victim.host)), std::string::npos) << end.text;
+}
+
+void Faults::judge(const Rank& rank, const Rank& victim, long long struck) const {
+  SCOPED_TRACE(fmt::format("rank {} on host{}: {}", rank.number, rank.host, rank.text));
+  const End end = end_of(rank);
+  judge_status(end);
+  judge_text(end, rank, victim);
+  const double bound = at("creation")            ? kCreationBound
+                       : is("stop") || is("cut") ? kSilenceBound
+                                                 : kDeathBound;
+  EXPECT_LT(seconds(end.at - struck), bound) << end.text;
+}
+
+TEST_P(Faults, EndEverySurvivor) {
+  const int victim = GetParam().victim;
+  Job job(*cluster_, GetParam());
+  const long long struck = strike(job);
+  const int except = is("cut") ? -1 : victim;
+  const bool ended = job.listen([&] { return job.all_said("ended", except); });
+  if (is("cut")) cluster_->set_link(job.ranks()[victim].host, true);
+  EXPECT_TRUE(ended) << "a rank hangs";
+  if (is("stop") || !ended) job.end(victim);
+  for (const Rank& rank : job.ranks()) {
+    if (rank.number == except) continue;
+    judge(rank, job.ranks()[victim], struck);
+    if (ended) EXPECT_EQ(job.exit_code(rank.number), 0) << "rank " << rank.number;
+  }
+}
+
+}  // namespace
+}  // namespace echelon::test
