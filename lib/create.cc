@@ -6,10 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
 #include "lib/base/bytes.h"
+#include "lib/base/file.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
@@ -182,19 +181,23 @@ class Creation {
     }
   }
 
+  // "+" and the text, or "-" and why there is none.
+  static std::string read_or_excuse(const std::string& path) {
+    try {
+      return "+" + read_file(path);
+    } catch (const Error& e) {
+      return std::string("-") + e.what();
+    }
+  }
+
   // Rank 0 reads the file, so that all ranks plan from the same one.
   void apply_fabric_file() {
-    std::string mine;
-    if (control_->rank() == 0 && !options_.fabric_file.empty()) {
-      std::ifstream file(options_.fabric_file);
-      std::ostringstream text;
-      text << file.rdbuf();
-      mine = file ? "+" + text.str() : "-";
-    }
-    const std::string text = control_->allgather(mine, deadline_)[0];
+    const bool mine = control_->rank() == 0 && !options_.fabric_file.empty();
+    const std::string text =
+        control_->allgather(mine ? read_or_excuse(options_.fabric_file) : "", deadline_)[0];
     if (text.empty()) return;
-    if (text == "-")
-      throw invalid(fmt::format("rank 0 cannot read the fabric file \"{}\"", options_.fabric_file));
+    if (text[0] != '+')
+      throw invalid(fmt::format("rank 0 cannot read the fabric file: {}", text.substr(1)));
     apply(parse_fabric_file(std::string_view(text).substr(1), options_.fabric_file), parts_.fabric);
   }
 

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 
 namespace echelon::run {
 namespace {
@@ -108,7 +109,7 @@ std::vector<HostSlots> allocated_hosts() {
     return out;
   }
   const std::string file = environment("PBS_NODEFILE");
-  return file.empty() ? std::vector<HostSlots>() : parse_hostfile(cluster::read_file(file), file);
+  return file.empty() ? std::vector<HostSlots>() : parse_hostfile(read_file(file), file);
 }
 
 std::vector<std::string> forwarded_environment() {
