@@ -65,6 +65,10 @@ TEST(Text, RankLists) {
   EXPECT_EQ(rank_list(odd), "ranks 1, 3, 5, 7, 9, 11, 13, 15, 17, 19 and others (50 in all)");
 }
 
+TEST(Text, WhatOthersSayIsOneLine) {
+  EXPECT_EQ(one_line("a\n\x1b[2Jb\x7f \xc3\xa4"), "a??[2Jb? \xc3\xa4");
+}
+
 TEST(UniqueId, RoundTripOfBothFamilies) {
   for (const char* host : {"10.1.2.3", "2001:db8:1111:2222:3333:4444:5555:6666"}) {
     UniqueId id{*parse_address(host), random_secret()};
