@@ -29,7 +29,8 @@ struct Signature {
   std::uint64_t count = 0;
 
   bool operator==(const Signature&) const = default;
-  std::uint16_t fingerprint() const;  // differs, as a rule, where they do
+  bool is_valid() const;                            // false for numbers that name nothing
+  std::uint16_t fingerprint() const;                // differs, as a rule, where they do
   std::string name() const;                         // "allreduce", "destroy"
   std::string label(std::uint64_t sequence) const;  // "allreduce #17"
 };
