@@ -6,13 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 
-#include "lib/base/bytes.h"
+#include "lib/base/file.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
+#include "lib/introduction.h"
 #include "lib/probe.h"
 #include "transports/shm/shm_group.h"
 #include "transports/ucx/ucx.h"
@@ -27,39 +26,6 @@ constexpr int kPatienceOfOwners = 4000;
 constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 constexpr std::chrono::seconds kFarewell{5};
-
-// What every rank tells the others first.
-struct Introduction {
-  std::string host_id, host_name, cpus, slurm_address, slurm_pattern;
-  std::string settings;  // what must be alike
-  std::uint32_t pid = 0;
-};
-
-std::string to_wire(const Introduction& i) {
-  return ByteWriter()
-      .text(i.host_id)
-      .text(i.host_name)
-      .text(i.cpus)
-      .text(i.slurm_address)
-      .text(i.slurm_pattern)
-      .text(i.settings)
-      .u32(i.pid)
-      .take();
-}
-
-Introduction introduction_from(std::string_view bytes) {
-  ByteReader reader(bytes, "a rank's introduction");
-  Introduction i;
-  i.host_id = reader.text();
-  i.host_name = reader.text();
-  i.cpus = reader.text();
-  i.slurm_address = reader.text();
-  i.slurm_pattern = reader.text();
-  i.settings = reader.text();
-  i.pid = reader.u32();
-  reader.expect_end();
-  return i;
-}
 
 CpuSet allowed_cpus() {
   CpuSet cpus;
@@ -144,19 +110,19 @@ class Creation {
   void introduce() {
     Introduction mine{host_.id,
                       host_.name,
-                      allowed_cpus().list(),
+                      allowed_cpus(),
                       options_.slurm_address,
                       options_.slurm_pattern,
                       settings_text(options_),
                       static_cast<std::uint32_t>(getpid())};
     for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
-      ranks_.push_back(introduction_from(bytes));
+      ranks_.push_back(introduction_from_wire(bytes));
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const Introduction& i = ranks_[r];
       parts_.rank_names.push_back(fmt::format("rank {} on {} (pid {})", r, i.host_name, i.pid));
       if (i.settings != ranks_[0].settings)
-        throw invalid(fmt::format("{} has {}, but rank 0 has {}", parts_.rank_names[r], i.settings,
-                                  ranks_[0].settings));
+        throw invalid(fmt::format("{} has {}, but rank 0 has {}", parts_.rank_names[r],
+                                  printable(i.settings), printable(ranks_[0].settings)));
     }
   }
 
@@ -177,24 +143,28 @@ class Creation {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       RankPlace place;
       place.host = merged.host_of_rank[r];
-      place.cpus = CpuSet::parse(ranks_[r].cpus).value_or(CpuSet());
+      place.cpus = ranks_[r].cpus;
       parts_.places.push_back(place);
+    }
+  }
+
+  // "+" and the text, or "-" and why there is none.
+  static std::string read_or_excuse(const std::string& path) {
+    try {
+      return "+" + read_file(path);
+    } catch (const Error& e) {
+      return std::string("-") + e.what();
     }
   }
 
   // Rank 0 reads the file, so that all ranks plan from the same one.
   void apply_fabric_file() {
-    std::string mine;
-    if (control_->rank() == 0 && !options_.fabric_file.empty()) {
-      std::ifstream file(options_.fabric_file);
-      std::ostringstream text;
-      text << file.rdbuf();
-      mine = file ? "+" + text.str() : "-";
-    }
-    const std::string text = control_->allgather(mine, deadline_)[0];
+    const bool mine = control_->rank() == 0 && !options_.fabric_file.empty();
+    const std::string text =
+        control_->allgather(mine ? read_or_excuse(options_.fabric_file) : "", deadline_)[0];
     if (text.empty()) return;
-    if (text == "-")
-      throw invalid(fmt::format("rank 0 cannot read the fabric file \"{}\"", options_.fabric_file));
+    if (text[0] != '+')
+      throw invalid(fmt::format("rank 0 cannot read the fabric file: {}", text.substr(1)));
     apply(parse_fabric_file(std::string_view(text).substr(1), options_.fabric_file), parts_.fabric);
   }
 
@@ -228,15 +198,12 @@ class Creation {
     std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
     std::unique_ptr<GroupMedium> shared =
         local.size() > 1 ? make_shm_group(shm_options()) : nullptr;
-    const std::string mine = ByteWriter()
-                                 .text(network ? network->address() : "")
-                                 .text(shared ? shared->address() : "")
-                                 .take();
+    const MediaAddresses mine{network ? network->address() : "", shared ? shared->address() : ""};
     std::vector<std::string> network_addresses, shared_addresses;
-    for (const std::string& bytes : control_->allgather(mine, deadline_)) {
-      ByteReader reader(bytes, "a rank's addresses");
-      network_addresses.push_back(reader.text());
-      shared_addresses.push_back(reader.text());
+    for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_)) {
+      MediaAddresses theirs = media_addresses_from_wire(bytes);
+      network_addresses.push_back(std::move(theirs.network));
+      shared_addresses.push_back(std::move(theirs.shared));
     }
     if (network) parts_.engine.transport = network->connect(self, network_addresses);
     if (shared) connect_shared(*shared, local, shared_addresses);

@@ -12,6 +12,7 @@ namespace echelon::run {
 namespace {
 
 constexpr int kMaxSlots = 65536;
+constexpr int kMaxRanks = 65536;
 constexpr std::string_view kSpace = " \t\r";
 
 std::string_view trim(std::string_view text) {
@@ -63,11 +64,11 @@ HostSlots parse_line(std::string_view line) {
 void add(std::vector<HostSlots>& hosts, HostSlots host) {
   const auto same =
       std::find_if(hosts.begin(), hosts.end(), [&](auto& h) { return h.name == host.name; });
-  if (same != hosts.end()) {
-    same->slots += host.slots;
-  } else {
-    hosts.push_back(std::move(host));
-  }
+  if (same == hosts.end()) return hosts.push_back(std::move(host));
+  same->slots += host.slots;
+  if (same->slots > kMaxSlots)
+    throw invalid(fmt::format("host '{}': {} slots, expected at most {}", same->name, same->slots,
+                              kMaxSlots));
 }
 
 // Calls f with each part of the text.
@@ -108,9 +109,10 @@ std::vector<HostSlots> parse_hostfile(std::string_view text, std::string_view na
 
 std::vector<std::vector<int>> place(const std::vector<HostSlots>& hosts, int n,
                                     Placement placement) {
-  int slots = 0;
+  std::int64_t slots = 0;
   for (const HostSlots& host : hosts) slots += host.slots;
-  if (n == 0) n = slots;
+  if (n == 0) n = static_cast<int>(std::min<std::int64_t>(slots, kMaxRanks + 1));
+  if (n > kMaxRanks) throw invalid(fmt::format("{} ranks, expected at most {}", n, kMaxRanks));
   if (n > slots) {
     throw invalid(fmt::format("{} ranks do not fit the {} slots of {} host{}", n, slots,
                               hosts.size(), hosts.size() == 1 ? "" : "s"));

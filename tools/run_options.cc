@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 #include "tools/run_check.h"
 #include "tools/run_emulate.h"
 #include "tools/run_remote.h"
@@ -26,7 +27,7 @@ bool is_this_machine(const std::string& name) {
 std::vector<HostSlots> listed_hosts(const Options& options) {
   if (!options.hosts.empty()) return parse_host_list(options.hosts);
   if (options.hostfile.empty()) return allocated_hosts();
-  return parse_hostfile(cluster::read_file(options.hostfile), options.hostfile);
+  return parse_hostfile(read_file(options.hostfile), options.hostfile);
 }
 
 // NAME takes the value from this environment.

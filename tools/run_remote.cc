@@ -9,9 +9,12 @@
 #include <sstream>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 
 namespace echelon::run {
 namespace {
+
+constexpr std::size_t kMaxNodes = 65536;
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -76,12 +79,14 @@ std::vector<std::string> remote_agent_command(const Options& options, const std:
 
 std::vector<int> parse_tasks_per_node(std::string_view text) {
   std::vector<int> out;
+  const Error wrong =
+      invalid(fmt::format("SLURM_TASKS_PER_NODE '{}': expected a list such as 4(x2),3", text));
   const auto number = [&](std::string_view digits) {
     int value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     const bool whole = error == std::errc() && end == digits.data() + digits.size();
     if (whole && value > 0 && value <= 65536) return value;
-    throw invalid(fmt::format("SLURM_TASKS_PER_NODE '{}': expected a list such as 4(x2),3", text));
+    throw wrong;
   };
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t comma = rest.find(',');
@@ -92,6 +97,7 @@ std::vector<int> parse_tasks_per_node(std::string_view text) {
                           ? 1
                           : number(item.substr(times + 2, item.size() - times - 3));
     out.insert(out.end(), static_cast<std::size_t>(nodes), tasks);
+    if (out.size() > kMaxNodes) throw wrong;
     rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
   }
   return out;
@@ -108,7 +114,7 @@ std::vector<HostSlots> allocated_hosts() {
     return out;
   }
   const std::string file = environment("PBS_NODEFILE");
-  return file.empty() ? std::vector<HostSlots>() : parse_hostfile(cluster::read_file(file), file);
+  return file.empty() ? std::vector<HostSlots>() : parse_hostfile(read_file(file), file);
 }
 
 std::vector<std::string> forwarded_environment() {

@@ -48,6 +48,12 @@ struct Activity::Entry {
   std::atomic<std::uint64_t> what, count, progress;
 };
 
+bool Signature::is_valid() const {
+  return kind <= kSplit && echelon::is_valid(static_cast<ech_collective>(collective)) &&
+         echelon::is_valid(static_cast<ech_dtype>(dtype)) &&
+         echelon::is_valid(static_cast<ech_op>(op));
+}
+
 std::string Signature::name() const {
   if (kind == kDestroy) return "destroy";
   if (kind == kSplit) return "split";
@@ -121,6 +127,9 @@ Snapshot decode_snapshot(std::string_view bytes) {
     call.running = reader.u32() != 0;
     call.segments = reader.u32();
     call.ended = reader.u32();
+    const bool in_order = i == 0 || call.sequence > snapshot.calls.back().sequence;
+    if (!in_order || !call.signature.is_valid())
+      throw Error(ECH_ERR_INTERNAL, "a rank's report holds a call that there cannot be");
     snapshot.calls.push_back(call);
   }
   reader.expect_end();

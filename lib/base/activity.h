@@ -29,6 +29,7 @@ struct Signature {
   std::uint64_t count = 0;
 
   bool operator==(const Signature&) const = default;
+  bool is_valid() const;                            // false for numbers that name nothing
   std::uint16_t fingerprint() const;                // differs, as a rule, where they do
   std::string name() const;                         // "allreduce", "destroy"
   std::string label(std::uint64_t sequence) const;  // "allreduce #17"

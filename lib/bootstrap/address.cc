@@ -119,6 +119,15 @@ std::string Address::text() const {
   return fmt::format("{}:{}", host(), port());
 }
 
+std::string Address::network() const {
+  if (family() == AF_INET) return {reinterpret_cast<const char*>(&v4(*this).sin_addr), 4};
+  if (family() != AF_INET6) return {};
+  const char* const bytes = reinterpret_cast<const char*>(&v6(*this).sin6_addr);
+  // What a socket for both versions says of an IPv4 address.
+  return IN6_IS_ADDR_V4MAPPED(&v6(*this).sin6_addr) ? std::string(bytes + 12, 4)
+                                                    : std::string(bytes, 8);
+}
+
 Address any_address(int family) { return *parse_address(family == AF_INET6 ? "::" : "0.0.0.0"); }
 
 std::optional<Address> parse_address(const std::string& literal) {

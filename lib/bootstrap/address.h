@@ -23,6 +23,9 @@ struct Address {
   bool is_loopback() const;
   std::string host() const;  // "10.0.0.1", "fd00::1"
   std::string text() const;  // "10.0.0.1:4242", "[fd00::1]:4242"
+
+  // What belongs to one party: an IPv4 address, or the /64 of an IPv6 address, as raw bytes.
+  std::string network() const;
 };
 
 Address any_address(int family);

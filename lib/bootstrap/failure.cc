@@ -2,6 +2,7 @@
 #include "lib/bootstrap/failure.h"
 
 #include "lib/base/bytes.h"
+#include "lib/bootstrap/text.h"
 
 namespace echelon {
 
@@ -16,7 +17,7 @@ std::string encode_failure(const Error& error) {
 Error decode_failure(const std::string& payload) {
   ByteReader reader(payload, "failure message");
   const auto code = static_cast<std::int32_t>(reader.u32());
-  const std::string text = reader.text();
+  const std::string text = one_line(reader.text());
   const bool known = code < 0 && code >= ECH_ERR_INTERNAL;
   return {known ? static_cast<ech_status>(code) : ECH_ERR_INTERNAL, text};
 }

@@ -7,6 +7,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
+#include "lib/bootstrap/text.h"
 
 namespace echelon {
 namespace {
@@ -22,13 +23,7 @@ std::string padded(std::string_view text, std::size_t bytes) {
   return result;
 }
 
-// Up to the padding; what could confuse a terminal becomes "?".
-std::string printable(std::string_view field) {
-  std::string text(field.substr(0, field.find('\0')));
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
-}
+std::string unpadded(std::string_view field) { return one_line(field.substr(0, field.find('\0'))); }
 
 std::string hello_proof(const Secret& secret, std::string_view challenge, std::string_view body) {
   return keyed_hash(secret, {"echelon hello", challenge, body});
@@ -93,7 +88,7 @@ Hello decode_hello(const Secret& secret, std::string_view challenge, std::string
   result.size = reader.u32();
   result.rank = reader.u32();
   result.pid = reader.u32();
-  result.host = printable(hello.substr(kMagicBytes + 5 * 4, kHostBytes));
+  result.host = unpadded(hello.substr(kMagicBytes + 5 * 4, kHostBytes));
   return result;
 }
 
@@ -108,7 +103,7 @@ Verdict decode_verdict(const Secret& secret, std::string_view challenge, std::st
   ByteReader reader(verdict.substr(kMagicBytes), "verdict");
   Verdict result;
   result.status = static_cast<ech_status>(static_cast<std::int32_t>(reader.u32()));
-  result.text = printable(verdict.substr(kMagicBytes + 4, kReasonBytes));
+  result.text = unpadded(verdict.substr(kMagicBytes + 4, kReasonBytes));
   return result;
 }
 

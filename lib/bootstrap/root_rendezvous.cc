@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rank 0's side: accepts connections, tells ranks from strangers, and waits until all have come.
-// Strangers cost a socket each, at most kMostGuests and each for at most kGuestPatience, and
-// nothing they send is looked at beyond the fixed bytes of one Hello. When there are more, the
-// oldest goes, but not before kGuestTurn: many ranks that come at once must not push each other
-// out.
+// Nothing that strangers send is looked at beyond the fixed bytes of one Hello; what they cost and
+// who of them goes first is in guests.h.
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,11 +9,11 @@
 
 #include <algorithm>
 #include <array>
-#include <list>
 
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
 #include "lib/bootstrap/failure.h"
+#include "lib/bootstrap/guests.h"
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/bootstrap/text.h"
 
@@ -24,19 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMostGuests = 256;
-constexpr std::chrono::seconds kGuestPatience{5};
-constexpr std::chrono::milliseconds kGuestTurn{200};
+constexpr int kAcceptsAtOnce = 64;  // so that in a flood those who are here are heard in between
 constexpr std::chrono::milliseconds kFarewell{100};  // for the reason to reach the other ranks
-
-// A connection that has proved nothing yet.
-struct Guest {
-  Fd fd;
-  Address from;
-  Deadline since;
-  std::string challenge;
-  std::string hello;  // as far as it has come
-};
 
 enum class Progress { kWaiting, kLeft, kComplete };
 
@@ -79,11 +66,9 @@ class Rendezvous {
 
  private:
   void step();
-  Deadline next_deadline() const;
-  bool crowded() const;
   void accept_guests();
-  void make_room();
-  void hear_guests();
+  bool accept_guest(Deadline now);
+  void hear_guests(const pollfd* sockets);
   void judge(Guest& guest);
   void stranger(const Guest& guest);
   std::string objection(const Hello& hello) const;
@@ -96,17 +81,18 @@ class Rendezvous {
   const JoinOptions& options_;
   const Deadline start_ = Clock::now();
   Listener listener_;
-  std::list<Guest> guests_;  // oldest first
-  Channels channels_;        // of rank i + 1; null until it has come
+  Guests guests_{guest_places()};
+  Channels channels_;  // of rank i + 1; null until it has come
   int joined_ = 0;
   int strangers_ = 0;
   std::string last_stranger_;
 };
 
 void Rendezvous::step() {
-  std::vector<pollfd> sockets = {
-      {listener_.fd.get(), static_cast<short>(crowded() ? 0 : POLLIN), 0}};
-  for (const Guest& guest : guests_) sockets.push_back({guest.fd.get(), POLLIN, 0});
+  const Deadline now = Clock::now();
+  const short wanted = guests_.may_come(now) ? POLLIN : 0;
+  std::vector<pollfd> sockets = {{listener_.fd.get(), wanted, 0}};
+  for (const Guest& guest : guests_.all()) sockets.push_back({guest.fd.get(), POLLIN, 0});
   const std::size_t first_rank = sockets.size();
   std::vector<Channel*> ranks;
   for (const auto& channel : channels_) {
@@ -114,58 +100,50 @@ void Rendezvous::step() {
     sockets.push_back({channel->fd(), POLLIN, 0});
     ranks.push_back(channel.get());
   }
-  ::poll(sockets.data(), sockets.size(), milliseconds_until(next_deadline()));
-  for (std::size_t i = 0; i < ranks.size(); ++i)
-    if (sockets[first_rank + i].revents != 0) hear_rank(*ranks[i]);
-  hear_guests();
-  accept_guests();
-  const Deadline now = Clock::now();
-  guests_.remove_if([now](const Guest& guest) { return guest.since + kGuestPatience <= now; });
-  if (joined_ + 1 < identity_.size && now >= options_.deadline) throw too_late();
-}
-
-bool Rendezvous::crowded() const {
-  return guests_.size() >= kMostGuests && guests_.front().since + kGuestTurn > Clock::now();
-}
-
-Deadline Rendezvous::next_deadline() const {
-  if (guests_.empty()) return options_.deadline;
-  const Deadline oldest = guests_.front().since;
-  return std::min(options_.deadline, crowded() ? oldest + kGuestTurn : oldest + kGuestPatience);
+  const int limit = milliseconds_until(std::min(options_.deadline, guests_.when(now)));
+  if (::poll(sockets.data(), sockets.size(), limit) > 0) {
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      if (sockets[first_rank + i].revents != 0) hear_rank(*ranks[i]);
+    hear_guests(&sockets[1]);
+    accept_guests();
+  }
+  guests_.expire(Clock::now());
+  if (joined_ + 1 < identity_.size && Clock::now() >= options_.deadline) throw too_late();
 }
 
 void Rendezvous::accept_guests() {
-  while (!crowded()) {
-    Guest guest;
-    guest.from.length = sizeof guest.from.storage;
-    guest.fd = Fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&guest.from.storage),
-                            &guest.from.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!guest.fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) make_room();
-      return;
-    }
-    const int one = 1;
-    ::setsockopt(guest.fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    guest.since = Clock::now();
-    guest.challenge = encode_challenge();
-    reply(guest, guest.challenge);
-    if (guests_.size() >= kMostGuests) guests_.pop_front();
-    guests_.push_back(std::move(guest));
+  const Deadline now = Clock::now();
+  for (int i = 0; i < kAcceptsAtOnce && guests_.may_come(now); ++i)
+    if (!accept_guest(now)) return;
+}
+
+// False when there is none.
+bool Rendezvous::accept_guest(Deadline now) {
+  Guest guest;
+  guest.from.length = sizeof guest.from.storage;
+  guest.fd = Fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&guest.from.storage),
+                          &guest.from.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!guest.fd) {
+    const int error = errno;
+    const bool exhausted =
+        error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+    if (exhausted && !guests_.give_up_place())
+      throw system_error(fmt::format("rank 0 cannot accept more ranks, {} have come", joined_ + 1),
+                         error);
+    return exhausted;
   }
+  const int one = 1;
+  ::setsockopt(guest.fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  guest.challenge = encode_challenge();
+  if (guests_.add(std::move(guest), now))
+    reply(guests_.all().back(), guests_.all().back().challenge);
+  return true;
 }
 
-// No descriptor is left for a guest that waits: the oldest must go, or it will never be accepted.
-void Rendezvous::make_room() {
-  const int error = errno;
-  if (guests_.empty())
-    throw system_error(fmt::format("rank 0 cannot accept more ranks, {} have come", joined_ + 1),
-                       error);
-  guests_.pop_front();
-}
-
-void Rendezvous::hear_guests() {
-  for (auto guest = guests_.begin(); guest != guests_.end();) {
-    const Progress progress = listen_to(*guest);
+// `sockets` are those of the guests, in their order.
+void Rendezvous::hear_guests(const pollfd* sockets) {
+  for (auto guest = guests_.all().begin(); guest != guests_.all().end(); ++sockets) {
+    const Progress progress = sockets->revents != 0 ? listen_to(*guest) : Progress::kWaiting;
     if (progress == Progress::kComplete) judge(*guest);
     guest = progress == Progress::kWaiting ? std::next(guest) : guests_.erase(guest);
   }

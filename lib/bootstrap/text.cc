@@ -40,6 +40,13 @@ std::string rank_list(const std::vector<int>& ranks) {
   return fmt::format("ranks {} and {}", fmt::join(all, ", "), last);
 }
 
+std::string one_line(std::string_view text) {
+  std::string line(text);
+  for (char& c : line)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return line;
+}
+
 std::string seconds_since(Deadline start) {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
   return fmt::format("{:.1f} s", passed.count());

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <unordered_map>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/pattern.h"
 
@@ -186,10 +185,7 @@ FabricFile parse_fabric_file(std::string_view text, std::string_view file) {
 }
 
 FabricFile load_fabric_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) throw system_error(path);
-  return parse_fabric_file(text.str(), path);
+  return parse_fabric_file(read_file(path), path);
 }
 
 }  // namespace echelon

@@ -26,6 +26,8 @@ constexpr const char* kNoName = "unnamed";
 
 // The child: its answer is one byte that says what follows, then the text. Never returns.
 [[noreturn]] void answer(int pipe, const std::function<Host()>& make) {
+  // The program's own handlers, which may print or wait, are not for this.
+  for (const int fault : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) ::signal(fault, SIG_DFL);
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   if (const int null = ::open("/dev/null", O_WRONLY); null >= 0) ::dup2(null, STDERR_FILENO);

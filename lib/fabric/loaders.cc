@@ -7,10 +7,9 @@
 
 #include <array>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 
 namespace echelon {
 
@@ -59,10 +58,7 @@ void warn_of_unknown_speeds(Host& host) {
 }
 
 Host load_topology_xml(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) throw system_error(path);
-  const std::string xml = text.str();
+  const std::string xml = read_file(path);
   const bool is_hwloc = xml.find("<topology") != std::string::npos;
   return is_hwloc ? parse_hwloc_xml(xml, path) : parse_nccl_xml(xml, path);
 }

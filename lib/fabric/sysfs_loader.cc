@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -28,12 +29,20 @@ std::string read_line(const fs::path& path) {
   return line.substr(0, line.find('\n'));
 }
 
-// The number at the front of a file's text.
+// The number at the front of a file's text, finite.
 std::optional<double> read_number(const fs::path& path) {
   const std::string text = read_line(path);
   double value = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), value).ec != std::errc()) return {};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !std::isfinite(value)) return {};
   return value;
+}
+
+// The same from `least` to `most`.
+std::optional<int> read_index(const fs::path& path, int least, int most) {
+  const std::optional<double> value = read_number(path);
+  if (!value || *value < least || *value > most) return {};
+  return static_cast<int>(*value);
 }
 
 bool is_there(const fs::path& path) {
@@ -68,8 +77,7 @@ Place place_of(const fs::path& device) {
   for (int up = 0; up < 8 && real.has_relative_path(); ++up, real = real.parent_path()) {
     std::string pci = normal_pci_address(real.filename().string());
     if (pci.empty()) continue;
-    const double numa = read_number(real / "numa_node").value_or(-1);
-    return {std::move(pci), numa >= 0 && numa < 1 << 20 ? static_cast<int>(numa) : -1};
+    return {std::move(pci), read_index(real / "numa_node", 0, 1 << 20).value_or(-1)};
   }
   return {};
 }
@@ -177,11 +185,12 @@ CpuSet read_cpus(const fs::path& path) {
 }
 
 void load_cpu(Host& host, const fs::path& dir) {
-  const auto package = read_number(dir / "topology" / "physical_package_id");
+  // -1 where the machine does not say.
+  const auto package = read_index(dir / "topology" / "physical_package_id", -1, 4096);
   CpuSet core = read_cpus(dir / "topology" / "core_cpus_list");
   if (core.empty()) core = read_cpus(dir / "topology" / "thread_siblings_list");
-  if (!package || core.empty() || *package > 4096) return;
-  const auto index = static_cast<std::size_t>(std::max(*package, 0.0));
+  if (!package || core.empty()) return;
+  const auto index = static_cast<std::size_t>(std::max(*package, 0));
   if (host.packages.size() <= index) host.packages.resize(index + 1);
   Package& to = host.packages[index];
   to.cpus.add(core);
@@ -191,15 +200,15 @@ void load_cpu(Host& host, const fs::path& dir) {
 void load_caches(Host& host, const fs::path& dir) {
   for (const std::string& index : entries(dir)) {
     if (!index.starts_with("index") || read_line(dir / index / "type") == "Instruction") continue;
-    const int level = static_cast<int>(read_number(dir / index / "level").value_or(0));
+    const auto level = read_index(dir / index / "level", 1, 9);
     const double kib = read_number(dir / index / "size").value_or(0);  // "512K"
     const CpuSet cpus = read_cpus(dir / index / "shared_cpu_list");
-    if (level < 1 || level > 9 || kib < 1 || kib > 1e9 || cpus.empty()) continue;
+    if (!level || kib < 1 || kib > 1e9 || cpus.empty()) continue;
     const auto bytes = static_cast<std::uint64_t>(kib) * 1024;
     auto at = std::find_if(host.caches.begin(), host.caches.end(), [&](const CacheLevel& c) {
-      return c.level == level && c.bytes == bytes;
+      return c.level == *level && c.bytes == bytes;
     });
-    if (at == host.caches.end()) at = host.caches.insert(at, {level, bytes, {}});
+    if (at == host.caches.end()) at = host.caches.insert(at, {*level, bytes, {}});
     if (std::find(at->cpus.begin(), at->cpus.end(), cpus) == at->cpus.end())
       at->cpus.push_back(cpus);
   }

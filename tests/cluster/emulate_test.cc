@@ -14,6 +14,7 @@
 #include <set>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 #include "tests/unit/run/program.h"
 #include "tools/cluster/cluster.h"
 
@@ -216,7 +217,7 @@ TEST_F(Emulate, HostsCanBeCutOffAndBroughtBack) {
 }
 
 char state_of(pid_t pid) {
-  const std::string stat = cluster::read_file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = read_file("/proc/" + std::to_string(pid) + "/stat");
   return stat.at(stat.rfind(')') + 2);
 }
 
@@ -251,7 +252,7 @@ std::set<std::string> names_in(const char* folder) {
 Inventory inventory() {
   Inventory out;
   out.interfaces = names_in("/sys/class/net");
-  for (const std::string& line : lines_of(cluster::read_file("/proc/self/mounts"))) {
+  for (const std::string& line : lines_of(read_file("/proc/self/mounts"))) {
     out.mounts.insert(line);
   }
   return out;

@@ -9,6 +9,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
+#include "transports/shm/address.h"
 #include "transports/shm/choose.h"
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/shared_alloc.h"
@@ -45,6 +46,9 @@ TEST(ShmErrors, AddressesAreChecked) {
   for (std::size_t n = 0; n < good.size(); ++n)
     EXPECT_NE(connect_error(good.substr(0, n)), "") << n << " bytes of an address";
   EXPECT_NE(connect_error(good + "x"), "");
+  shm::Address nobody = shm::Address::parse(good);
+  nobody.pid = 0;
+  expect_contains(connect_error(nobody.pack()), "pid 0");
 }
 
 TEST(ShmErrors, AnotherHostOrPidNamespaceIsNamed) {

@@ -5,7 +5,9 @@
 
 #include <thread>
 
+#include "lib/base/error.h"
 #include "transports/ucx/ucx.h"
+#include "transports/ucx/ucx_address.h"
 
 namespace echelon::test {
 namespace {
@@ -49,6 +51,30 @@ TEST(UcxConfigTest, ConnectChecksItsArguments) {
   EXPECT_THROW(medium->connect(-1, addresses), Error);
   EXPECT_NE(medium->connect(0, addresses), nullptr);
   EXPECT_THROW(medium->connect(0, addresses), Error);
+}
+
+// UCX itself would read beyond the end of most of these.
+TEST(UcxConfigTest, DamagedAddressesAreRefused) {
+  UcxConfig config;
+  config.tls = "tcp";
+  const std::string good = open_ucx(config)->address();
+  std::vector<std::string> bad = {"", good + "x", good.substr(0, good.size() - 1),
+                                  good.substr(0, 20), std::string(good.size(), '\0')};
+  for (std::size_t byte = 0; byte < good.size(); ++byte) {
+    bad.push_back(good);
+    bad.back()[byte] = static_cast<char>(good[byte] ^ 0x10);
+  }
+  for (const std::string& address : bad) {
+    try {
+      unpack_ucx_address(address, 3);
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), ECH_ERR_INVALID);
+      EXPECT_NE(std::string(e.what()).find("rank 3"), std::string::npos) << e.what();
+    }
+  }
+  const auto medium = open_ucx(config);
+  EXPECT_THROW(medium->connect(0, std::vector<std::string>{good, good.substr(1)}), Error);
 }
 
 // The message is there before the death is noticed; what comes after it never arrives.

@@ -58,7 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error&) {
   }
   try {
-    decode_failure(std::string(input));
+    const Error failure = decode_failure(std::string(input));
+    if (std::string_view(failure.what()).find('\n') != std::string_view::npos) std::abort();
   } catch (const Error&) {
   }
   return 0;

@@ -86,6 +86,28 @@ TEST(Snapshot, SurvivesTheWire) {
     EXPECT_THROW(decode_snapshot(std::string_view(bytes).substr(0, n)), Error);
 }
 
+TEST(Snapshot, CallsThatThereCannotBeAreRefused) {
+  const auto error_of = [](const Snapshot& snapshot) -> std::string {
+    try {
+      decode_snapshot(encode_snapshot(snapshot));
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const EnteredCall good{5, signature(1), true, 1, 0};
+  EXPECT_EQ(error_of({6, {good}}), "");
+  EXPECT_NE(error_of({6, {good, good}}), "") << "twice the same number";
+  for (const auto number : {&Signature::collective, &Signature::dtype, &Signature::op}) {
+    EnteredCall bad = good;
+    bad.signature.*number = 200;
+    EXPECT_NE(error_of({6, {bad}}), "") << "would be looked up in a table";
+  }
+  EnteredCall bad = good;
+  bad.signature.kind = static_cast<Signature::Kind>(3);
+  EXPECT_NE(error_of({6, {bad}}), "");
+}
+
 TEST(Signature, FingerprintsDiffer) {
   std::set<std::uint16_t> seen;
   for (std::uint64_t count = 0; count < 1000; ++count) seen.insert(signature(count).fingerprint());

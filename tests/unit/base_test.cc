@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 
 #include "lib/base/bytes.h"
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 
 namespace echelon {
 namespace {
@@ -34,6 +39,32 @@ TEST(Bytes, EveryTruncationIsAnErrorThatNamesTheSource) {
       EXPECT_NE(std::string(e.what()).find("sample"), std::string::npos);
     }
   }
+}
+
+std::string problem_with(const std::string& path, std::size_t most = kMostFileBytes) {
+  try {
+    read_file(path, most);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(File, IsReadWhole) {
+  const std::string path = testing::TempDir() + "/echelon-file-" + std::to_string(getpid());
+  const std::string text = std::string(100'000, 'x') + std::string("\0\n", 2);
+  for (const std::string& wanted : {std::string(), text}) {
+    std::ofstream(path, std::ios::binary) << wanted;
+    EXPECT_EQ(read_file(path), wanted);
+  }
+  EXPECT_EQ(problem_with(path, text.size()), "");
+  EXPECT_NE(problem_with(path, text.size() - 1).find("more than 100001 bytes"), std::string::npos);
+  std::remove(path.c_str());
+}
+
+TEST(File, WhatIsNoneIsAnErrorThatNamesIt) {
+  for (const char* path : {"/nonexistent/file", "/", "/dev/zero"})
+    EXPECT_NE(problem_with(path).find(path), std::string::npos) << problem_with(path);
 }
 
 TEST(Dtype, NamesParseBack) {

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 #include "tools/cluster/network.h"
 
 namespace echelon::cluster {

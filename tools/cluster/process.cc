@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <fstream>
-#include <sstream>
 
 #include "lib/base/error.h"
 
@@ -104,14 +103,6 @@ Pipe make_pipe() {
   int fds[2];
   if (pipe2(fds, O_CLOEXEC) != 0) throw system_error("cannot create a pipe");
   return {Fd(fds[0]), Fd(fds[1])};
-}
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw system_error("cannot read " + path);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 void write_file(const std::string& path, std::string_view text) {

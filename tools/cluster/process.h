@@ -40,7 +40,6 @@ struct Pipe {
 
 Pipe make_pipe();  // close-on-exec at both ends
 
-std::string read_file(const std::string& path);  // throws ECH_ERR_SYSTEM
 void write_file(const std::string& path, std::string_view text);
 
 }  // namespace echelon::cluster

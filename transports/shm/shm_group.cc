@@ -11,14 +11,15 @@
 #include <cerrno>
 #include <cstring>
 
-#include "lib/base/bytes.h"
 #include "lib/base/error.h"
+#include "transports/shm/address.h"
 #include "transports/shm/bell.h"
 #include "transports/shm/lane.h"
 
 namespace echelon {
 namespace {
 
+using shm::Address;
 using shm::Bell;
 using shm::Lane;
 using shm::Segment;
@@ -26,35 +27,6 @@ using shm::Team;
 
 constexpr std::size_t kProgressBytes = std::size_t{256} << 10;  // moved by one progress() at most
 constexpr int kMaxLanes = 64;
-
-struct Address {
-  std::string host;
-  std::uint64_t pid_namespace = 0;
-  std::uint64_t net_namespace = 0;  // that of the wake-up sockets
-  std::uint32_t pid = 0;
-  std::uint32_t fd = 0;
-  std::uint64_t nonce = 0;
-  std::uint64_t header = 0;  // of the segment in its owner's address space
-
-  std::string pack() const {
-    return ByteWriter()
-        .text(host)
-        .u64(pid_namespace)
-        .u64(net_namespace)
-        .u32(pid)
-        .u32(fd)
-        .u64(nonce)
-        .u64(header)
-        .take();
-  }
-  static Address parse(const std::string& bytes) {
-    ByteReader reader(bytes, "shared memory address");
-    Address a{reader.text(), reader.u64(), reader.u64(), reader.u32(),
-              reader.u32(),  reader.u64(), reader.u64()};
-    reader.expect_end();
-    return a;
-  }
-};
 
 Segment open_segment(const Address& own, const Address& peer, const shm::SegmentShape& shape) {
   const std::string who = fmt::format("shared memory of pid {}", peer.pid);

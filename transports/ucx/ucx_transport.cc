@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_quiet.h"
 
 namespace echelon {
@@ -40,7 +41,7 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<Link
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     peers_[i].owner = this;
     peers_[i].rank = static_cast<int>(i);
-    peers_[i].address = addresses[i];
+    peers_[i].address = unpack_ucx_address(addresses[i], peers_[i].rank);
   }
   for (int i = 0; i < kOperations; ++i) recycle(operations_.emplace_back());
 }

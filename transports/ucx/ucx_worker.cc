@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_quiet.h"
 
 namespace echelon {
@@ -141,7 +142,7 @@ std::string UcxWorker::address() const {
   std::size_t length = 0;
   require(ucp_worker_get_address(worker_.get(), &bytes, &length), "ucx: asking for the address",
           quiet);
-  std::string address(reinterpret_cast<const char*>(bytes), length);
+  std::string address = pack_ucx_address({reinterpret_cast<const char*>(bytes), length});
   ucp_worker_release_address(worker_.get(), bytes);
   return address;
 }

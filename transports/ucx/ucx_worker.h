@@ -21,7 +21,7 @@ class UcxWorker {
 
   ucp_worker_h get() const { return worker_.get(); }
   int fd() const { return fd_; }
-  std::string address() const;
+  std::string address() const;  // see ucx_address.h
 
   // Makes fd() readable, or the next arm fail. Any thread.
   void wake() { ucp_worker_signal(worker_.get()); }

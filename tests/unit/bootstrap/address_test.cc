@@ -27,6 +27,16 @@ TEST(Address, TextOfBothFamilies) {
   EXPECT_FALSE(parse_address(""));
 }
 
+TEST(Address, NetworkIsWhomItBelongsTo) {
+  const auto network = [](const char* literal) { return parse_address(literal)->network(); };
+  EXPECT_EQ(network("10.0.0.1"), network("10.0.0.1"));
+  EXPECT_NE(network("10.0.0.1"), network("10.0.0.2"));
+  EXPECT_EQ(network("fd00:1:2:3::1"), network("fd00:1:2:3:ffff::2"));
+  EXPECT_NE(network("fd00:1:2:3::1"), network("fd00:1:2:4::1"));
+  EXPECT_EQ(network("::ffff:10.0.0.1"), network("10.0.0.1"));
+  EXPECT_NE(network("::ffff:10.0.0.2"), network("10.0.0.1"));
+}
+
 TEST(Address, LoopbackByNameAndByAddress) {
   EXPECT_EQ(interface_address("lo").host(), "127.0.0.1");
   EXPECT_EQ(interface_address("127.0.0.1").host(), "127.0.0.1");
@@ -53,6 +63,10 @@ TEST(Text, RankLists) {
   std::vector<int> odd;
   for (int i = 1; i < 100; i += 2) odd.push_back(i);
   EXPECT_EQ(rank_list(odd), "ranks 1, 3, 5, 7, 9, 11, 13, 15, 17, 19 and others (50 in all)");
+}
+
+TEST(Text, WhatOthersSayIsOneLine) {
+  EXPECT_EQ(one_line("a\n\x1b[2Jb\x7f \xc3\xa4"), "a??[2Jb? \xc3\xa4");
 }
 
 TEST(UniqueId, RoundTripOfBothFamilies) {

@@ -157,6 +157,28 @@ TEST_F(Sysfs, CpusAndCaches) {
   EXPECT_EQ(host.numa_nodes.at(0).cpus.list(), "0-3");
 }
 
+TEST_F(Sysfs, AbsurdNumbersAreNone) {
+  for (const char* absurd : {"nan", "inf", "1e300", "-1e300", "-2"}) {
+    SCOPED_TRACE(absurd);
+    netdev("eth0", absurd);
+    write("devices/0000:00:03.0/numa_node", absurd);
+    fs::remove(root_ / "class/net/eth0/device");
+    link("class/net/eth0/device", "devices/0000:00:03.0");
+    const std::string dir = "devices/system/cpu/cpu0";
+    write(dir + "/topology/core_cpus_list", "0");
+    write(dir + "/topology/physical_package_id", absurd);
+    for (const char* name : {"level", "size"}) write(dir + "/cache/index0/" + name, absurd);
+    write(dir + "/cache/index0/shared_cpu_list", "0");
+    Host host = load();
+    load_sysfs_cpus(host, root_.string());
+    ASSERT_EQ(host.nics.size(), 1u);
+    EXPECT_FALSE(host.nics[0].bytes_per_second.known());
+    EXPECT_EQ(host.nics[0].numa, -1);
+    EXPECT_TRUE(host.packages.empty());
+    EXPECT_TRUE(host.caches.empty());
+  }
+}
+
 TEST(Sysfs0, NothingThereIsNothing) {
   Host host;
   load_sysfs(host, "/nonexistent");

@@ -58,6 +58,16 @@ TEST(Hosts, PlacementFillsOrTakesTurns) {
             "7 ranks do not fit the 6 slots of 3 hosts");
 }
 
+TEST(Hosts, AbsurdNumbersAreErrors) {
+  EXPECT_NE(error_of([] { parse_host_list("a:65536,a:1"); }).find("at most 65536"),
+            std::string::npos);
+  const auto many = parse_host_list("a:65536,b:65536");
+  EXPECT_NE(error_of([&] { place(many, 0, Placement::kBySlot); }).find("at most 65536"),
+            std::string::npos);
+  EXPECT_EQ(place(many, 2, Placement::kByHost), (Ranks{{0}, {1}}));
+  EXPECT_NE(error_of([] { parse_tasks_per_node("1(x65536),1"); }), "");
+}
+
 TEST(Slurm, TasksPerNode) {
   EXPECT_EQ(parse_tasks_per_node("4(x2),3"), (std::vector<int>{4, 4, 3}));
   EXPECT_EQ(parse_tasks_per_node(""), std::vector<int>());
@@ -130,7 +140,15 @@ TEST(Protocol, NonsenseIsAnError) {
   for (std::size_t cut = 0; cut < good.size(); ++cut) {
     EXPECT_NE(error_of([&] { decode_job(good.substr(0, cut)); }), "") << cut;
   }
-  EXPECT_NE(error_of([] { decode_job(encode(Job{{}, "/", {}, {0}, Bind::kAuto, 0, 1})); }), "");
+  const auto job_error = [](const Job& job) { return error_of([&] { decode_job(encode(job)); }); };
+  EXPECT_EQ(job_error({{"a"}, "/", {}, {0, 1}, Bind::kSocket, 2, 4}), "");
+  EXPECT_NE(job_error({{}, "/", {}, {0}, Bind::kAuto, 0, 1}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {}, Bind::kAuto, 0, 1}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {-1}, Bind::kAuto, 0, 1}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {0}, Bind::kSocket, 0, 0}), "") << "would divide by it";
+  EXPECT_NE(job_error({{"a"}, "/", {}, {0}, Bind::kCore, -1, 1}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {0, 1}, Bind::kCore, 3, 4}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {0}, static_cast<Bind>(9), 0, 1}), "");
 }
 
 }  // namespace

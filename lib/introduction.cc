@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/introduction.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/bytes.h"
+#include "lib/base/error.h"
+#include "lib/fabric/loaders.h"
+
+namespace echelon {
+
+std::string to_wire(const Introduction& i) {
+  return ByteWriter()
+      .text(i.host_id)
+      .text(i.host_name)
+      .text(i.cpus.list())
+      .text(i.slurm_address)
+      .text(i.slurm_pattern)
+      .text(i.settings)
+      .u32(i.pid)
+      .take();
+}
+
+Introduction introduction_from_wire(std::string_view bytes) {
+  ByteReader reader(bytes, "a rank's introduction");
+  Introduction i;
+  i.host_id = reader.text();
+  i.host_name = printable(reader.text());
+  const std::string cpus = reader.text();
+  i.slurm_address = reader.text();
+  i.slurm_pattern = reader.text();
+  i.settings = reader.text();
+  i.pid = reader.u32();
+  reader.expect_end();
+  const auto set = CpuSet::parse(cpus);
+  if (!set) throw invalid(fmt::format("a rank's introduction: cpus \"{}\"", printable(cpus)));
+  i.cpus = *set;
+  return i;
+}
+
+std::string to_wire(const MediaAddresses& addresses) {
+  return ByteWriter().text(addresses.network).text(addresses.shared).take();
+}
+
+MediaAddresses media_addresses_from_wire(std::string_view bytes) {
+  ByteReader reader(bytes, "a rank's addresses");
+  MediaAddresses addresses;
+  addresses.network = reader.text();
+  addresses.shared = reader.text();
+  reader.expect_end();
+  return addresses;
+}
+
+}  // namespace echelon

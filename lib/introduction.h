@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the ranks tell each other while a communicator is made, apart from the hosts. Everything
+// that decodes throws ECH_ERR_INVALID for bytes that no rank sends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "lib/fabric/cpu_set.h"
+
+namespace echelon {
+
+// The first message of every rank.
+struct Introduction {
+  std::string host_id, host_name;
+  CpuSet cpus;
+  std::string slurm_address, slurm_pattern;
+  std::string settings;  // what must be alike
+  std::uint32_t pid = 0;
+};
+
+std::string to_wire(const Introduction& introduction);
+Introduction introduction_from_wire(std::string_view bytes);
+
+// Where its media can be reached; empty for those that it has not opened.
+struct MediaAddresses {
+  std::string network, shared;
+};
+
+std::string to_wire(const MediaAddresses& addresses);
+MediaAddresses media_addresses_from_wire(std::string_view bytes);
+
+}  // namespace echelon
