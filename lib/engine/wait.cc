@@ -128,7 +128,7 @@ void Engine::fail_here(ech_status status, const std::string& text) {
 std::string Engine::pending() const {
   const Snapshot now = activity_.read();
   const EnteredCall* call = now.oldest_running();
-  return call == nullptr ? "" : call->signature.label(call->sequence) + ": ";
+  return call == nullptr ? "" : call->signature.label(call->sequence);
 }
 
 void Engine::check_watch() {
@@ -136,7 +136,9 @@ void Engine::check_watch() {
   try {
     parts_.watch->check();
   } catch (const Error& e) {
-    if (failure_ == ECH_OK) fail(e.code(), pending() + e.what());
+    const std::string mine = pending(), text = e.what();
+    const bool said = mine.empty() || text.starts_with(mine);
+    if (failure_ == ECH_OK) fail(e.code(), said ? text : mine + ": " + text);
   }
 }
 
