@@ -109,6 +109,8 @@ TEST(Death, IsToldWithWhatTheRankWasDoing) {
   run_processes(4, [&](int rank) {
     Comm comm = make_comm(world, {rank, 4});
     ASSERT_TRUE(ok(sum(comm.get(), 1000)));
+    ++world.counter();
+    while (world.counter() < 4) usleep(1000);
     if (rank == 2) {
       std::vector<float> data(1000);
       ech_request* request = nullptr;
