@@ -70,6 +70,14 @@ class Settings {
             fmt::format("ucx: setting {} to '{}'", name, value), quiet_);
   }
 
+  // A setting of UCX's TCP transport. Up to UCX 1.16 it goes without the transport's name here.
+  void set_tcp(const std::string& name, const std::string& value) {
+    unsigned major = 0, minor = 0, release = 0;
+    ucp_get_version(&major, &minor, &release);
+    const bool named = major > 1 || minor > 16;
+    if (!is_set(config_, "UCX_TCP_" + name)) set((named ? "TCP_" : "") + name, value);
+  }
+
   const ucp_config_t* get() const { return settings_; }
 
  private:
@@ -82,9 +90,9 @@ class Settings {
 // twice and dies of an assertion (uct_iface.h, comp->count > 0): one rank's death would be that of
 // its neighbours. Copied in pieces of 64 KiB the bytes move as fast, for some 10 % more processor
 // time (bench/RESULTS.md).
-void avoid_zero_copy(const UcxConfig& config, Settings& settings) {
+void avoid_zero_copy(Settings& settings) {
   settings.set("ZCOPY_THRESH", "inf");
-  if (!is_set(config, "UCX_TCP_TX_SEG_SIZE")) settings.set("TX_SEG_SIZE", "64kb");
+  settings.set_tcp("TX_SEG_SIZE", "64kb");
 }
 
 void apply(const UcxConfig& config, Settings& settings) {
@@ -96,7 +104,7 @@ void apply(const UcxConfig& config, Settings& settings) {
   // A blocking connect() to a host that is cut off would take minutes. (Settings of UCX's
   // transports go without their prefix here.)
   if (!is_set(config, "UCX_TCP_CONN_NB")) settings.set("CONN_NB", "y");
-  if (!has_rdma()) avoid_zero_copy(config, settings);
+  if (!has_rdma()) avoid_zero_copy(settings);
   settings.set("MAX_EAGER_RAILS", std::to_string(config.rails));
   settings.set("MAX_RNDV_RAILS", std::to_string(config.rails));
   // Silent peers are for the communicator's heartbeat; this one costs a system call per sleep.
