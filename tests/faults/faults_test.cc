@@ -267,6 +267,8 @@ void Faults::judge_text(const End& end, const Rank& rank, const Rank& victim) co
 void Faults::judge(const Rank& rank, const Rank& victim, long long struck) const {
   SCOPED_TRACE(fmt::format("rank {} on host{}: {}", rank.number, rank.host, rank.text));
   const End end = end_of(rank);
+  // Who had noticed before it called destroy had nothing more to wait for.
+  if (at("destroy") && end.status == ECH_OK && end.at > struck) return;
   judge_status(end);
   judge_text(end, rank, victim);
   const double bound = at("creation")            ? kCreationBound
