@@ -267,6 +267,7 @@ std::set<std::string> namespaces_of(pid_t parent) {
   for (pid_t child = 0; children >> child;) {
     out.insert(fs::read_symlink("/proc/" + std::to_string(child) + "/ns/net", ignored));
   }
+  out.erase("");  // of a child that has just gone
   return out;
 }
 
