@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "tools/doctor.h"
 #include "tools/perf.h"
 #include "tools/plan.h"
 #include "tools/run.h"
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   app.failure_message(one_line);
   char** const separator = std::find(argv + 1, argv + argc, std::string_view("--"));
   const std::vector<std::string> after(std::min(separator + 1, argv + argc), argv + argc);
+  echelon::tools::add_doctor(app);
   echelon::tools::add_perf(app);
   echelon::tools::add_plan(app);
   echelon::tools::add_run(app, after);

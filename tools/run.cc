@@ -32,9 +32,6 @@ constexpr const char* kExamples =
 void add_start_options(CLI::App& cmd, Options& o) {
   cmd.add_option("-n", o.n, "number of ranks (default: every slot, or 1)")
       ->check(CLI::Range(1, 65536));
-  cmd.add_option("-H,--hosts", o.hosts, "hosts as NAME:SLOTS,...");
-  cmd.add_option("--hostfile", o.hostfile, "a file with one host per line: NAME slots=N")
-      ->check(CLI::ExistingFile);
   const std::map<std::string, run::Placement> placements = {{"slot", run::Placement::kBySlot},
                                                             {"host", run::Placement::kByHost}};
   cmd.add_option("--map-by", o.placement,
@@ -53,16 +50,6 @@ void add_start_options(CLI::App& cmd, Options& o) {
 void add_output_options(CLI::App& cmd, Options& o) {
   cmd.add_flag("--tag-output,!--no-tag", o.tagged, "begin each line with [rank host] (default)");
   cmd.add_option("--timeout", o.timeout, "end the run after this many seconds")
-      ->check(CLI::PositiveNumber);
-}
-
-void add_remote_options(CLI::App& cmd, Options& o) {
-  cmd.add_option("--launcher", o.launcher, "ssh, mpirun or srun (default: what the job has)")
-      ->check(CLI::IsMember({"ssh", "mpirun", "srun"}));
-  cmd.add_option("--ssh-command", o.ssh_command, "what reaches a host")->capture_default_str();
-  cmd.add_option("--remote-echelon", o.remote_echelon, "path of echelon there (default: as here)");
-  cmd.add_option("--check-timeout", o.check_timeout, "seconds for every host to answer")
-      ->capture_default_str()
       ->check(CLI::PositiveNumber);
 }
 
@@ -99,14 +86,28 @@ int run_command(const Options& o) {
 
 }  // namespace
 
+void add_host_options(CLI::App& cmd, Options& o) {
+  cmd.add_option("-H,--hosts", o.hosts, "hosts as NAME:SLOTS,...");
+  cmd.add_option("--hostfile", o.hostfile, "a file with one host per line: NAME slots=N")
+      ->check(CLI::ExistingFile);
+  cmd.add_option("--launcher", o.launcher, "ssh, mpirun or srun (default: what the job has)")
+      ->check(CLI::IsMember({"ssh", "mpirun", "srun"}));
+  cmd.add_option("--ssh-command", o.ssh_command,
+                 "what reaches a host (default: $ECHELON_RSH, or ssh -o BatchMode=yes)");
+  cmd.add_option("--remote-echelon", o.remote_echelon, "path of echelon there (default: as here)");
+  cmd.add_option("--check-timeout", o.check_timeout, "seconds for every host to answer")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
 void add_run(CLI::App& app, const std::vector<std::string>& program) {
   CLI::App* cmd =
       app.add_subcommand("run", "start a program as ranks, here, on hosts, or emulated");
   const auto options = std::make_shared<Options>();
   const auto agent = std::make_shared<bool>(false), enter = std::make_shared<bool>(false);
   add_start_options(*cmd, *options);
+  add_host_options(*cmd, *options);
   add_output_options(*cmd, *options);
-  add_remote_options(*cmd, *options);
   add_emulate_options(*cmd, *options);
   // Started by the launcher and by the rsh agent only.
   cmd->add_flag("--agent", *agent)->group("");

@@ -24,12 +24,6 @@ bool is_this_machine(const std::string& name) {
   return name == "localhost" || name == "127.0.0.1" || name == own;
 }
 
-std::vector<HostSlots> listed_hosts(const Options& options) {
-  if (!options.hosts.empty()) return parse_host_list(options.hosts);
-  if (options.hostfile.empty()) return allocated_hosts();
-  return parse_hostfile(read_file(options.hostfile), options.hostfile);
-}
-
 // NAME takes the value from this environment.
 std::string environment_entry(const std::string& entry) {
   if (entry.find('=') != std::string::npos) return entry;
@@ -104,11 +98,17 @@ void check_program(const Options& options) {
 
 std::string own_path() { return fs::read_symlink("/proc/self/exe").string(); }
 
-void validate(const Options& options) {
-  check_program(options);
+std::vector<HostSlots> listed_hosts(const Options& options) {
   if (!options.hosts.empty() && !options.hostfile.empty()) {
     throw invalid("-H and --hostfile are two ways to say the same; give one");
   }
+  if (!options.hosts.empty()) return parse_host_list(options.hosts);
+  if (options.hostfile.empty()) return allocated_hosts();
+  return parse_hostfile(read_file(options.hostfile), options.hostfile);
+}
+
+void validate(const Options& options) {
+  check_program(options);
   if (!options.emulate.empty() &&
       (!options.hosts.empty() || !options.hostfile.empty() || !options.launcher.empty())) {
     throw invalid("--emulate makes its own hosts; it does not go with -H, --hostfile, --launcher");

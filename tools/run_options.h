@@ -27,8 +27,8 @@ struct Options {
   double check_timeout = 20;
   std::string interface_name;
   std::string emulate;
-  std::string launcher;  // "", "ssh", "mpirun", "srun"
-  std::string ssh_command = "ssh -o BatchMode=yes";
+  std::string launcher;        // "", "ssh", "mpirun", "srun"
+  std::string ssh_command;     // "": $ECHELON_RSH, as hosts of a virtual cluster have, else ssh
   std::string remote_echelon;  // path of this program there; "": the same as here
   std::string traffic_file;    // bytes that each NIC and uplink has moved; "-": a table on stderr
   std::string shell;           // a command for host0 instead of ranks
@@ -42,6 +42,10 @@ void validate(const Options& options);
 RunPlan make_plan(const Options& options);
 // For the hosts of a virtual cluster, which must outlive the plan.
 RunPlan make_plan(const Options& options, const cluster::Cluster& cluster);
+
+// Those of -H or --hostfile, else of the batch job that this process is in; empty: this machine.
+// Throws ECH_ERR_INVALID.
+std::vector<HostSlots> listed_hosts(const Options& options);
 
 std::string own_path();  // of this program
 

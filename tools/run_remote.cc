@@ -43,6 +43,12 @@ std::string chosen_launcher(const Options& options) {
   return "ssh";
 }
 
+std::string ssh_command(const Options& options) {
+  if (!options.ssh_command.empty()) return options.ssh_command;
+  const std::string given = environment("ECHELON_RSH");
+  return given.empty() ? "ssh -o BatchMode=yes" : given;
+}
+
 std::string output_of(const std::vector<std::string>& argv) {
   const Fd output = cluster::text_file("");
   cluster::Command command;
@@ -68,7 +74,7 @@ std::vector<std::string> remote_agent_command(const Options& options, const std:
     out = {"mpirun", "--host", host, "-np", "1", "--bind-to", "none", "--quiet"};
     if (geteuid() == 0) out.push_back("--allow-run-as-root");
   } else {
-    out = words(options.ssh_command);
+    out = words(ssh_command(options));
     if (out.empty()) throw invalid("--ssh-command is empty");
     out.insert(out.end(), {host, quoted(program), "run", "--agent"});
     return out;

@@ -304,6 +304,11 @@ Host parse_here(std::string_view xml, std::string_view name) {
 
 }  // namespace
 
+std::string hwloc_version() {
+  const unsigned version = hwloc_get_api_version();
+  return fmt::format("{}.{}", version >> 16, version >> 8 & 0xff);
+}
+
 void load_hwloc(Host& host) {
   const Topology topology = new_topology();
   // These start whole run-time systems (or an X connection) to tell what sysfs and NVML tell as

@@ -18,6 +18,8 @@ Host discover_host();
 // Packages, NUMA nodes, caches and the PCI tree of this machine into an empty host. Without hwloc:
 // what sysfs tells (no PCI tree).
 void load_hwloc(Host& host);
+// Of the hwloc that is loaded: "2.8" (hwloc itself tells no more); "" without hwloc.
+std::string hwloc_version();
 // ECH_ERR_UNSUPPORTED without hwloc. `name` is for messages.
 Host parse_hwloc_xml(std::string_view xml, std::string_view name);
 

@@ -173,8 +173,8 @@ TEST_F(Emulate, UnequalHostsAndFailuresAreNamed) {
 
 TEST_F(Emulate, AgentsStartThroughTheRshScript) {
   const Result r =
-      emulate("2+3:1gbit", {"--shell", program() + " run -H $ECHELON_HOSTS --ssh-command "
-                                                   "$ECHELON_RSH -- sh -c 'hostname; "
+      emulate("2+3:1gbit", {"--shell", program() + " run -H $ECHELON_HOSTS "
+                                                   "-- sh -c 'hostname; "
                                                    "[ $ECHELON_RANK = 4 ] && exit 9; true'"});
   EXPECT_EQ(r.code, 9) << r.err;
   EXPECT_NE(r.out.find("[0 host0] host0\n"), std::string::npos) << r.out << r.err;
@@ -267,6 +267,7 @@ std::set<std::string> namespaces_of(pid_t parent) {
   for (pid_t child = 0; children >> child;) {
     out.insert(fs::read_symlink("/proc/" + std::to_string(child) + "/ns/net", ignored));
   }
+  out.erase("");  // of a child that has just gone
   return out;
 }
 

@@ -3,6 +3,7 @@
 // which forks and so wants a process that has not used UCX.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "lib/base/error.h"
@@ -75,6 +76,17 @@ TEST(UcxConfigTest, DamagedAddressesAreRefused) {
   }
   const auto medium = open_ucx(config);
   EXPECT_THROW(medium->connect(0, std::vector<std::string>{good, good.substr(1)}), Error);
+}
+
+TEST(UcxResourcesTest, FindsTcpOnTheLoopbackDevice) {
+  const std::vector<UcxResource> resources = ucx_resources();
+  const bool tcp = std::ranges::any_of(resources, [](const UcxResource& r) {
+    return r.transport == "tcp" && r.device == "lo" && r.network;
+  });
+  EXPECT_TRUE(tcp) << resources.size() << " others";
+  for (const UcxResource& r : resources) EXPECT_FALSE(r.network && r.transport == "self");
+  const UcxVersions versions = ucx_versions();
+  EXPECT_EQ(versions.loaded.substr(0, versions.built.size()), versions.built);
 }
 
 // The message is there before the death is noticed; what comes after it never arrives.

@@ -45,6 +45,24 @@ struct UcxConfig {
 // False in a build without UCX.
 bool ucx_available();
 
+// One way in which UCX could send: "tcp" over "eth0".
+struct UcxResource {
+  std::string transport;
+  std::string device;
+  bool network = false;  // leads to other hosts
+};
+
+// What UCX finds on this machine, whatever the settings allow. Nothing in a build without UCX.
+std::vector<UcxResource> ucx_resources();
+
+// Empty in a build without UCX.
+struct UcxVersions {
+  std::string built;   // that Echelon was compiled with: "1.13"
+  std::string loaded;  // that this process has: "1.13.1"
+};
+
+UcxVersions ucx_versions();
+
 // Throws ECH_ERR_UNSUPPORTED in a build without UCX or where UCX finds no transport,
 // ECH_ERR_INVALID for settings that it does not take.
 std::unique_ptr<Medium> open_ucx(const UcxConfig& config);

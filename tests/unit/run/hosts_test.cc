@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "lib/base/error.h"
 #include "tools/run_bind.h"
 #include "tools/run_check.h"
@@ -74,6 +76,26 @@ TEST(Slurm, TasksPerNode) {
   for (const char* bad : {"x", "4(x", "4(x)", "0", "4(x2", "4()"}) {
     EXPECT_NE(error_of([&] { parse_tasks_per_node(bad); }), "") << bad;
   }
+}
+
+// What reaches a host, without the program that it starts there.
+std::string reached_by(const Options& options) {
+  const auto command = remote_agent_command(options, "b");
+  EXPECT_GE(command.size(), 4u);
+  std::string out;
+  for (std::size_t i = 0; i + 3 < command.size(); ++i) out += command[i] + " ";
+  return out;
+}
+
+TEST(Remote, TheAgentOfAVirtualClusterStandsInForSsh) {
+  for (const char* name : {"SLURM_JOB_ID", "PBS_NODEFILE", "ECHELON_RSH"}) unsetenv(name);
+  Options options;
+  EXPECT_EQ(reached_by(options), "ssh -o BatchMode=yes b ");
+  setenv("ECHELON_RSH", "/tmp/rsh", 1);
+  EXPECT_EQ(reached_by(options), "/tmp/rsh b ");
+  options.ssh_command = "ssh -p 22";
+  EXPECT_EQ(reached_by(options), "ssh -p 22 b ");
+  unsetenv("ECHELON_RSH");
 }
 
 TEST(Bind, SlotsShareTheCoresEvenly) {

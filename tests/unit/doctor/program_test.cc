@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// `echelon doctor` as a user sees it, on this machine and with faults that a test may provoke.
+#include "tests/unit/run/program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/unit/doctor/fixture.h"
+#include "tools/doctor/survey.h"
+
+namespace echelon::test {
+namespace {
+
+using doctor::contains;
+using Json = nlohmann::json;
+
+Result run_doctor(std::vector<std::string> args, const std::vector<std::string>& before = {}) {
+  args.insert(args.begin(), {program(), "doctor"});
+  args.insert(args.begin(), before.begin(), before.end());
+  return run_program(args);
+}
+
+struct Line {
+  std::string verdict, host, check, text;
+};
+
+// What `echelon doctor` printed, but for the last line.
+std::vector<Line> parse(const std::string& out, bool several) {
+  std::vector<Line> lines;
+  std::istringstream in(out);
+  std::string text;
+  while (std::getline(in, text)) {
+    Line line;
+    std::istringstream words(text);
+    words >> line.verdict;
+    if (several) words >> line.host;
+    words >> line.check >> std::ws;
+    std::getline(words, line.text);
+    lines.push_back(line);
+  }
+  if (!lines.empty()) lines.pop_back();
+  return lines;
+}
+
+Line line_of(const std::vector<Line>& lines, const std::string& check,
+             const std::string& host = "") {
+  for (const Line& line : lines)
+    if (line.check == check && (host.empty() || line.host == host)) return line;
+  ADD_FAILURE() << "no line of " << check << " " << host;
+  return {};
+}
+
+TEST(Doctor, HasOneWellFormedLinePerCheck) {
+  const Result r = run_doctor({});
+  EXPECT_EQ(r.err, "");
+  const std::vector<Line> lines = parse(r.out, false);
+  ASSERT_EQ(lines.size(), doctor::checks().size()) << r.out;
+  bool broken = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Line& line = lines[i];
+    EXPECT_EQ(line.check, doctor::checks()[i].name);
+    EXPECT_TRUE(line.verdict == "ok" || line.verdict == "costs" || line.verdict == "broken");
+    EXPECT_FALSE(line.text.empty()) << line.check;
+    // Found, why, remedy.
+    EXPECT_EQ(contains(line.text, " -- "), line.verdict != "ok") << line.text;
+    broken = broken || line.verdict == "broken";
+  }
+  EXPECT_EQ(r.code, broken ? 1 : 0);
+  EXPECT_TRUE(contains(r.out, "\n1 host: ")) << r.out;
+}
+
+TEST(Doctor, JsonSaysTheSame) {
+  const Result text = run_doctor({}), json = run_doctor({"--format", "json"});
+  EXPECT_EQ(json.code, text.code);
+  const Json document = Json::parse(json.out);
+  const std::vector<Line> lines = parse(text.out, false);
+  ASSERT_EQ(document.at("findings").size(), lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(document["findings"][i].at("check"), lines[i].check);
+    EXPECT_EQ(document["findings"][i].at("verdict"), lines[i].verdict) << lines[i].check;
+  }
+  EXPECT_EQ(document.at("hosts").size(), 1u);
+  EXPECT_NE(document["hosts"][0].at("versions").at("kernel"), "");
+}
+
+TEST(Doctor, FindsTooFewDescriptors) {
+  const Result r = run_doctor({}, {"prlimit", "--nofile=20"});
+  if (r.code == 127) GTEST_SKIP() << "no prlimit here";
+  EXPECT_EQ(r.code, 1) << r.out;
+  const Line line = line_of(parse(r.out, false), "nofile");
+  EXPECT_EQ(line.verdict, "broken");
+  EXPECT_TRUE(contains(line.text, "20 (hard limit 20)")) << line.text;
+}
+
+// UCX ends processes that have no descriptors left; the doctor must live to tell.
+TEST(Doctor, SurvivesAlmostNoDescriptors) {
+  for (const char* limit : {"--nofile=8", "--nofile=5"}) {
+    const Result r = run_doctor({}, {"prlimit", limit});
+    if (r.code == 127) GTEST_SKIP() << "no prlimit here";
+    EXPECT_EQ(r.code, 1) << r.out << r.err;
+    EXPECT_EQ(parse(r.out, false).size(), doctor::checks().size()) << r.out;
+  }
+}
+
+TEST(Doctor, FindsAWrongSetting) {
+  const Result r = run_doctor({}, {"env", "ECHELON_PROBE=perhaps"});
+  EXPECT_EQ(r.code, 1);
+  const Line line = line_of(parse(r.out, false), "settings");
+  EXPECT_EQ(line.verdict, "broken");
+  EXPECT_TRUE(contains(line.text, "ECHELON_PROBE is \"perhaps\", expected 0 or 1")) << line.text;
+}
+
+TEST(Doctor, FindsAnInterfaceThatIsNotThere) {
+  const Result r = run_doctor({}, {"env", "ECHELON_INTERFACE=eth77"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(line_of(parse(r.out, false), "settings").text, "interface \"eth77\""));
+}
+
+TEST(Doctor, FindsABadFabricFile) {
+  const Result r = run_doctor({}, {"env", "ECHELON_FABRIC=no-such-file.toml"});
+  EXPECT_EQ(r.code, 1);
+  const Line line = line_of(parse(r.out, false), "fabric");
+  EXPECT_EQ(line.verdict, "broken");
+  EXPECT_TRUE(contains(line.text, "no-such-file.toml")) << line.text;
+}
+
+TEST(Doctor, FindsNcclByLoadingIt) {
+  const std::string folder = std::getenv("ECHELON_FAKE_NCCL");
+  const Result r = run_doctor({}, {"env", "LD_LIBRARY_PATH=" + folder});
+  EXPECT_EQ(line_of(parse(r.out, false), "nccl").text, "2.18.5") << r.out;
+}
+
+TEST(Doctor, TwoNamesOfThisMachineReachEachOther) {
+  const Result r = run_doctor({"-H", "localhost:1,127.0.0.1:1"});
+  const std::vector<Line> lines = parse(r.out, true);
+  EXPECT_EQ(line_of(lines, "host").verdict, "ok");
+  EXPECT_EQ(line_of(lines, "host").host, "all");
+  EXPECT_EQ(line_of(lines, "versions").verdict, "ok");
+  EXPECT_EQ(line_of(lines, "nic-match").verdict, "ok");
+  EXPECT_EQ(line_of(lines, "firewall").verdict, "ok") << r.out;
+  EXPECT_EQ(line_of(lines, "clock", "localhost").verdict, "ok");
+  EXPECT_TRUE(contains(r.out, "\n2 hosts: ")) << r.out;
+}
+
+// What a login message says must not matter, nor that the names mean nothing to the hosts.
+TEST(Doctor, HostsAreReachedAsForARunAndBadNamesAreFound) {
+  const TempScript shell(
+      "#!/bin/sh\necho \"{} Welcome to $1\"\nshift\nexec env -i PATH=/usr/bin:/bin sh -c \"$*\"\n");
+  const Result r = run_doctor({"-H", "a.invalid,me@b.invalid", "--ssh-command", shell.path()});
+  EXPECT_EQ(r.code, 1);
+  const std::vector<Line> lines = parse(r.out, true);
+  EXPECT_EQ(line_of(lines, "host").verdict, "ok") << r.out << r.err;
+  const Line line = line_of(lines, "firewall");
+  EXPECT_EQ(line.verdict, "broken");
+  EXPECT_TRUE(contains(line.text, "cannot resolve host \"b.invalid\"")) << line.text;
+  EXPECT_TRUE(contains(line.text, "/etc/hosts")) << line.text;
+  EXPECT_EQ(line.host, "all") << "both find the same";
+}
+
+TEST(Doctor, AnUnreachableHostDoesNotHideTheOthers) {
+  const TempScript refusing("#!/bin/sh\necho 'ssh: connect to host '$1': refused' >&2\nexit 255\n");
+  const Result r = run_doctor({"-H", "localhost,b.invalid", "--ssh-command", refusing.path()});
+  EXPECT_EQ(r.code, 1);
+  const std::vector<Line> lines = parse(r.out, true);
+  EXPECT_EQ(line_of(lines, "kernel", "localhost").verdict, "ok") << r.out;
+  const Line line = line_of(lines, "host", "b.invalid");
+  EXPECT_EQ(line.verdict, "broken");
+  EXPECT_TRUE(contains(line.text, "cannot be reached: ssh: connect to host b.invalid: refused"));
+}
+
+TEST(Doctor, ASilentHostIsGivenUp) {
+  const TempScript silent("#!/bin/sh\nexec sleep 100\n");
+  const Result r =
+      run_doctor({"-H", "b.invalid", "--ssh-command", silent.path(), "--check-timeout", "0.3"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.out, "no answer within 0.3 s")) << r.out;
+}
+
+TEST(Doctor, OtherVersionsAreNamed) {
+  const TempScript other("#!/bin/sh\necho echelon-agent 9.8.7\ncat\n");
+  const Result r = run_doctor({"-H", "b.invalid", "--ssh-command", other.path()});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.out, "echelon 9.8.7 is installed there, but")) << r.out;
+}
+
+TEST(Doctor, WrongUsageIsTwo) {
+  const std::vector<std::string> wrong[] = {{"--format", "xml"},
+                                            {"-H", "a;b"},
+                                            {"-H", "a", "--hostfile", "/etc/hostname"},
+                                            {"--hostfile", "no-such-file"},
+                                            {"more"}};
+  for (const auto& args : wrong) {
+    const Result r = run_doctor(args);
+    EXPECT_EQ(r.code, 2) << args.back();
+    EXPECT_EQ(lines_of(r.err).size(), 1u) << r.err;
+    EXPECT_EQ(r.out, "");
+  }
+}
+
+TEST(DoctorAgent, AnswersNonsenseWithAnError) {
+  const std::string questions =
+      "nonsense\n{\"ask\": 7}\n{\"ask\": \"dance\"}\n{\"ask\": \"reach\"}\n{\"ask\": \"time\"}\n";
+  const Result r = run_program({program(), "doctor", "--agent"}, questions);
+  EXPECT_EQ(r.code, 0);
+  std::istringstream lines(r.out);
+  std::string line;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_TRUE(Json::parse(line).contains("error")) << line;
+  }
+  ASSERT_TRUE(std::getline(lines, line));
+  EXPECT_GT(Json::parse(line).at("time").get<double>(), 1.7e9);
+  EXPECT_FALSE(std::getline(lines, line));
+}
+
+}  // namespace
+}  // namespace echelon::test

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of doctor. Everything else is in tools/doctor/.
+#include "tools/doctor.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Error.hpp>
+#include <CLI/Formatter.hpp>
+#include <CLI/Option.hpp>
+#include <CLI/Validators.hpp>
+#include <memory>
+#include <string>
+
+#include "lib/base/error.h"
+#include "lib/bootstrap/address.h"
+#include "tools/doctor/agent.h"
+#include "tools/doctor/checks.h"
+#include "tools/doctor/examiner.h"
+#include "tools/doctor/probe.h"
+#include "tools/doctor/report.h"
+#include "tools/run.h"
+
+namespace echelon::tools {
+namespace {
+
+constexpr int kExitBroken = 1;
+
+constexpr const char* kExamples =
+    "examples:\n"
+    "  echelon doctor                             this machine\n"
+    "  echelon doctor -H a:8,b:8                  two hosts, and what is between them\n"
+    "  echelon run --emulate 2x2 --shell 'echelon doctor -H $ECHELON_HOSTS'\n"
+    "docs/doctor.md lists the checks.\n";
+
+doctor::Survey survey_this_machine() {
+  doctor::HostSurvey host{host_name(), {}, {}, {}};
+  try {
+    host.report = doctor::examine(doctor::look_at_this_machine({}));
+  } catch (const Error& e) {
+    host.problem = e.what();
+  }
+  return {{host}, {}};
+}
+
+int run_doctor(const run::Options& options, const std::string& format) {
+  const doctor::Survey survey =
+      run::listed_hosts(options).empty() ? survey_this_machine() : doctor::survey_hosts(options);
+  fmt::print("{}", format == "json" ? doctor::to_json(survey) : doctor::to_text(survey));
+  return doctor::is_broken(survey) ? kExitBroken : 0;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app) {
+  CLI::App* cmd =
+      app.add_subcommand("doctor", "check hosts for what Echelon needs and for what costs speed");
+  const auto options = std::make_shared<run::Options>();
+  const auto format = std::make_shared<std::string>("text");
+  const auto agent = std::make_shared<bool>(false);
+  add_host_options(*cmd, *options);
+  cmd->add_option("--format", *format, "Output format")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
+  cmd->add_flag("--agent", *agent)->group("");  // started by examiner.h only
+  cmd->footer(kExamples);
+  cmd->callback([=] {
+    throw CLI::RuntimeError(*agent ? doctor::agent_main() : run_doctor(*options, *format));
+  });
+}
+
+}  // namespace echelon::tools

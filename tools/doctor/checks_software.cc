@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks of versions and settings.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include "echelon/echelon.h"
+#include "tools/doctor/checks.h"
+
+namespace echelon::doctor {
+namespace {
+
+std::string program_version() {
+  return fmt::format("{}.{}.{}", ECH_VERSION_MAJOR, ECH_VERSION_MINOR, ECH_VERSION_PATCH);
+}
+
+bool is_version(const std::string& word) {
+  const auto part = [](unsigned char c) { return std::isdigit(c) != 0 || c == '.'; };
+  return !word.empty() && std::isdigit(static_cast<unsigned char>(word[0])) != 0 &&
+         word.find('.') != std::string::npos && std::all_of(word.begin(), word.end(), part);
+}
+
+}  // namespace
+
+std::string nccl_version_text(const View& view) {
+  const int code = view.probes.nccl;
+  if (code <= 0) return {};
+  // NCCL 2.8 and older count the minor version by hundreds, later ones by ten thousands.
+  const int major_unit = code < 10000 ? 1000 : 10000;
+  return fmt::format("{}.{}.{}", code / major_unit, code % major_unit / 100, code % 100);
+}
+
+std::string cuda_driver(const View& view) {
+  std::istringstream words(view.text("/proc/driver/nvidia/version"));
+  std::string word;
+  while (words >> word)
+    if (is_version(word)) return word;
+  return {};
+}
+
+Finding check_echelon(const View& view) {
+  const std::string program = program_version();
+  if (view.probes.library == program) return ok(program);
+  return broken(fmt::format("program {}, library {}", program, view.probes.library),
+                "ranks of different versions refuse each other",
+                "remove the old libechelon.so, or correct LD_LIBRARY_PATH");
+}
+
+Finding check_settings(const View& view) {
+  if (!view.probes.options_error.empty()) {
+    return broken(view.probes.options_error, "no communicator can be made with this setting",
+                  "correct the variable or unset it; docs/environment.md lists all");
+  }
+  std::string found;
+  for (const auto& [name, value] : view.probes.variables)
+    found += fmt::format("{}{}={}", found.empty() ? "" : " ", name, value);
+  return ok(found.empty() ? "no ECHELON_* or UCX_* variable is set" : found);
+}
+
+Finding check_hwloc(const View& view) {
+  if (!view.probes.hwloc.empty()) return ok(view.probes.hwloc);
+  return costs("not in this build",
+               "without the PCI tree a rank may use a NIC that is not its nearest",
+               "build with -Dhwloc=enabled (libhwloc-dev)");
+}
+
+Finding check_cuda(const View& view) {
+  const std::size_t gpus = view.probes.fabric.gpus.size();
+  const std::string driver = cuda_driver(view);
+  if (!driver.empty()) return ok(fmt::format("driver {}, {}", driver, counted(gpus, "GPU")));
+  if (gpus == 0) return ok("no driver and no GPU");
+  return costs(counted(gpus, "GPU") + ", but no NVIDIA driver", "programs cannot use the GPUs",
+               "install or load the driver: modprobe nvidia; nvidia-smi");
+}
+
+Finding check_nccl(const View& view) {
+  const std::string version = nccl_version_text(view);
+  return ok(version.empty() ? "none" : version);
+}
+
+}  // namespace echelon::doctor
