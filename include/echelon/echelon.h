@@ -176,7 +176,8 @@ ECH_API ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* opti
  * is independent: it may outlive the parent and be used by another thread. */
 ECH_API ech_status ech_comm_split(ech_comm* parent, int color, int key, ech_comm** comm);
 
-/* Waits for the operations that are pending, then releases everything. Collective; blocks up to
+/* Waits for the operations that are pending, then releases everything, requests that were never
+ * waited for among it: no request may be used after its communicator. Collective; blocks up to
  * the communicator's timeout; after a failure or abort it is local and returns at once. */
 ECH_API ech_status ech_comm_destroy(ech_comm* comm);
 
@@ -239,7 +240,8 @@ typedef struct ech_call {
 /* Nonblocking forms: start the operation and return; the buffers belong to it until ech_test or
  * ech_wait reports its end. `call` NULL means defaults. Operations of one communicator run in
  * order of their start and may overlap. Progress is made inside Echelon calls on the
- * communicator. Any number may be outstanding. */
+ * communicator. Any number may be outstanding. A request ends with ech_wait, or else with its
+ * communicator. */
 ECH_API ech_status ech_iallreduce(const void* send, void* recv, size_t count, ech_dtype dtype,
                                   ech_op op, ech_comm* comm, const ech_call* call,
                                   ech_request** request);
