@@ -113,6 +113,34 @@ ech_status run(const Invocation& in, ech_comm* comm) {
   });
 }
 
+ech_request& add_request(ech_comm& comm) {
+  comm.requests.push_back(std::make_unique<ech_request>());
+  ech_request& added = *comm.requests.back();
+  added.comm = &comm;
+  added.index = comm.requests.size() - 1;
+  return added;
+}
+
+void remove_request(const ech_request& request) {
+  auto& requests = request.comm->requests;
+  const std::size_t index = request.index;
+  requests.back()->index = index;
+  std::swap(requests[index], requests.back());
+  requests.pop_back();
+}
+
+// The request is there first, because an operation that has started cannot be taken back.
+ech_request& start_request(const Invocation& in, ech_comm& comm) {
+  ech_request& request = add_request(comm);
+  try {
+    request.operation = comm.communicator->start(in);
+  } catch (...) {
+    remove_request(request);
+    throw;
+  }
+  return request;
+}
+
 ech_status start(Invocation in, ech_comm* comm, const ech_call* call, ech_request** request) {
   return guarded([&] {
     const ech_call settings = read_struct(call, "call");
@@ -124,10 +152,7 @@ ech_status start(Invocation in, ech_comm* comm, const ech_call* call, ech_reques
       throw Error(ECH_ERR_UNSUPPORTED, "CUDA memory and streams are not supported by this build");
     in.timeout = settings.timeout;
     check(in, comm);
-    auto made = std::make_unique<ech_request>();
-    made->communicator = comm->communicator.get();
-    made->operation = made->communicator->start(in);
-    *request = made.release();
+    *request = &start_request(in, *comm);
   });
 }
 
@@ -244,20 +269,22 @@ ech_status ech_test(ech_request* request, int* done) {
   return guarded([&] {
     require(request != nullptr, "request is NULL");
     require(done != nullptr, "done is NULL");
-    const bool ended = request->communicator->test(request->operation);
+    Communicator& communicator = *request->comm->communicator;
+    const Operation* operation = request->operation;
+    const bool ended = communicator.test(request->operation);
     *done = ended;
-    const bool failed =
-        ended && request->operation != nullptr && request->operation->status() != ECH_OK;
-    if (failed) throw Error(request->operation->status(), request->communicator->failure());
+    const bool failed = ended && operation != nullptr && operation->status() != ECH_OK;
+    if (failed) throw Error(operation->status(), communicator.failure());
   });
 }
 
 ech_status ech_wait(ech_request** request) {
   return guarded([&] {
     require(request != nullptr && *request != nullptr, "request is NULL");
-    const std::unique_ptr<ech_request> owner(*request);
+    const ech_request given = **request;
+    remove_request(**request);
     *request = nullptr;
-    owner->communicator->finish(owner->operation);
+    given.comm->communicator->finish(given.operation);
   });
 }
 

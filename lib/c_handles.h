@@ -3,14 +3,18 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "lib/communicator.h"
 
-struct ech_comm {
-  std::unique_ptr<echelon::Communicator> communicator;
+// Its communicator owns it until it is waited for.
+struct ech_request {
+  ech_comm* comm = nullptr;
+  std::size_t index = 0;                    // in comm->requests
+  echelon::Operation* operation = nullptr;  // nullptr: there was nothing to do
 };
 
-struct ech_request {
-  echelon::Communicator* communicator = nullptr;
-  echelon::Operation* operation = nullptr;  // nullptr: there was nothing to do
+struct ech_comm {
+  std::unique_ptr<echelon::Communicator> communicator;
+  std::vector<std::unique_ptr<ech_request>> requests;  // in no order
 };

@@ -28,8 +28,12 @@
 #define ECH_API
 #endif
 
+/* C may pass any int for an enumeration. So that looking at it is defined, C++ takes it as one. */
 #ifdef __cplusplus
+#define ECH_ENUM : int
 extern "C" {
+#else
+#define ECH_ENUM
 #endif
 
 #define ECH_VERSION_MAJOR 0
@@ -39,7 +43,7 @@ extern "C" {
 /* ---- status ------------------------------------------------------------------------------ */
 
 /* Grouped by the largest thing the caller has to give up. */
-typedef enum ech_status {
+typedef enum ech_status ECH_ENUM {
   ECH_OK = 0,
   /* nothing: the call had no effect and may be made again, corrected */
   ECH_ERR_INVALID = -1,     /* the caller broke the contract                       */
@@ -70,7 +74,7 @@ ECH_API const char* ech_last_error(void);
 
 /* ---- types ------------------------------------------------------------------------------- */
 
-typedef enum ech_dtype {
+typedef enum ech_dtype ECH_ENUM {
   ECH_INT8 = 0,
   ECH_UINT8 = 1,
   ECH_INT32 = 2,
@@ -85,15 +89,21 @@ typedef enum ech_dtype {
 
 /* Integers wrap. MIN and MAX return NaN when an input is NaN. AVG is the sum divided by the
  * number of ranks; integer averages are truncated toward zero. */
-typedef enum ech_op { ECH_SUM = 0, ECH_PROD = 1, ECH_MIN = 2, ECH_MAX = 3, ECH_AVG = 4 } ech_op;
+typedef enum ech_op ECH_ENUM {
+  ECH_SUM = 0,
+  ECH_PROD = 1,
+  ECH_MIN = 2,
+  ECH_MAX = 3,
+  ECH_AVG = 4
+} ech_op;
 
-typedef enum ech_memory {
+typedef enum ech_memory ECH_ENUM {
   ECH_MEMORY_AUTO = 0, /* find out from the pointer */
   ECH_MEMORY_HOST = 1,
   ECH_MEMORY_CUDA = 2
 } ech_memory;
 
-typedef enum ech_collective {
+typedef enum ech_collective ECH_ENUM {
   ECH_ALLREDUCE = 0,
   ECH_REDUCE_SCATTER = 1,
   ECH_ALLGATHER = 2,
@@ -102,9 +112,9 @@ typedef enum ech_collective {
   ECH_BARRIER = 5
 } ech_collective;
 
-typedef enum ech_format { ECH_TEXT = 0, ECH_JSON = 1, ECH_TOML = 2 } ech_format;
+typedef enum ech_format ECH_ENUM { ECH_TEXT = 0, ECH_JSON = 1, ECH_TOML = 2 } ech_format;
 
-typedef enum ech_log_level {
+typedef enum ech_log_level ECH_ENUM {
   ECH_LOG_ERROR = 1,
   ECH_LOG_WARN = 2,
   ECH_LOG_INFO = 3,
@@ -176,7 +186,8 @@ ECH_API ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* opti
  * is independent: it may outlive the parent and be used by another thread. */
 ECH_API ech_status ech_comm_split(ech_comm* parent, int color, int key, ech_comm** comm);
 
-/* Waits for the operations that are pending, then releases everything. Collective; blocks up to
+/* Waits for the operations that are pending, then releases everything, requests that were never
+ * waited for among it: no request may be used after its communicator. Collective; blocks up to
  * the communicator's timeout; after a failure or abort it is local and returns at once. */
 ECH_API ech_status ech_comm_destroy(ech_comm* comm);
 
@@ -239,7 +250,8 @@ typedef struct ech_call {
 /* Nonblocking forms: start the operation and return; the buffers belong to it until ech_test or
  * ech_wait reports its end. `call` NULL means defaults. Operations of one communicator run in
  * order of their start and may overlap. Progress is made inside Echelon calls on the
- * communicator. Any number may be outstanding. */
+ * communicator. Any number may be outstanding. A request ends with ech_wait, or else with its
+ * communicator. */
 ECH_API ech_status ech_iallreduce(const void* send, void* recv, size_t count, ech_dtype dtype,
                                   ech_op op, ech_comm* comm, const ech_call* call,
                                   ech_request** request);
@@ -314,6 +326,7 @@ typedef struct ech_counters {
 
 ECH_API ech_status ech_comm_counters(const ech_comm* comm, ech_counters* counters);
 
+#undef ECH_ENUM
 #ifdef __cplusplus
 }
 #endif

@@ -48,6 +48,7 @@ template <typename T>
 inline constexpr ech_dtype dtype_of = DtypeOf<T>::value;
 
 // A started operation. Destroying one that has not been waited for waits and ignores its failure.
+// It must not outlive its communicator.
 class Request {
  public:
   explicit Request(ech_request* request) : request_(request) {}

@@ -1,50 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives on virtual clusters: exact results, and the bytes that each wire carries. Bytes are
 // bounded tightly, times loosely: machines are busy, and the tight bounds are for bench to show.
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
-#include "lib/base/error.h"
-#include "tests/unit/run/program.h"
-#include "tools/cluster/cluster.h"
+#include "tests/cluster/virtual_cluster.h"
 
 namespace echelon::test {
 namespace {
 
-using cluster::Cluster;
-using cluster::parse_spec;
-
-constexpr double kLineRate = 0.957;  // of a gigabit is payload: Ethernet, IP and TCP headers
+constexpr double kPayload = 0.957;  // of a line's bits: the rest is Ethernet, IP and TCP headers
 constexpr double kBits = 1e9;
 constexpr double kSlack = 3;  // of times
 
-class OnCluster : public testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    static const std::string lacking = [] {
-      try {
-        const Cluster cluster(parse_spec("2x1:1gbit"));
-        return std::string();
-      } catch (const Error& e) {
-        return std::string(e.what());
-      }
-    }();
-    if (!lacking.empty()) GTEST_SKIP() << "no virtual clusters here: " << lacking;
-  }
-};
-
 // ---- results -----------------------------------------------------------------------------------
 
-using Shapes = OnCluster;
+class Shapes : public OnCluster, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Clusters, Shapes,
                          testing::Values("2x2:1gbit", "4x2:1gbit", "3+1+2:1gbit",
                                          "2x2x2:1gbit/10gbit", "2x2:2x1gbit"));
@@ -67,16 +42,12 @@ struct Measured {
 };
 
 Measured measure(const std::string& spec, int iterations) {
-  const std::string file = testing::TempDir() + "collectives-" + std::to_string(getpid()) + ".json";
-  const Result r = run_program(
-      {program(), "run", "--emulate", spec, "--traffic=" + file, "--no-tag", "--",
-       std::getenv("ECHELON_CLUSTER_RANK"), std::to_string(kBytes), std::to_string(iterations)},
-      "", std::chrono::seconds(60));
-  EXPECT_EQ(r.code, 0) << r.err;
   Measured out;
-  std::ifstream text(file);
-  out.traffic = nlohmann::json::parse(text, nullptr, false);
-  std::filesystem::remove(file);
+  const Result r = run_counted(
+      spec,
+      {std::getenv("ECHELON_CLUSTER_RANK"), std::to_string(kBytes), std::to_string(iterations)},
+      out.traffic);
+  EXPECT_EQ(r.code, 0) << r.err;
   std::istringstream lines(r.out);
   for (double seconds = 0; lines >> seconds;) out.seconds.push_back(seconds);
   EXPECT_EQ(out.seconds.size(), static_cast<std::size_t>(iterations)) << r.out;
@@ -92,8 +63,9 @@ std::map<std::string, double> sent(const nlohmann::json& traffic, const char* li
   return out;
 }
 
-// What each of `n` parts must send of an allreduce in the best case, with frames' headers.
-double least(double n) { return 2 * (n - 1) / n * kBytes / kLineRate; }
+// What each of `n` parts must send of an allreduce: bytes, and the time that a line takes for it.
+double least_bytes(double n) { return 2 * (n - 1) / n * kBytes; }
+double least_time(double n) { return least_bytes(n) * 8 / (kPayload * kBits); }
 
 constexpr int kIterations = 4;
 
@@ -119,7 +91,7 @@ double median(std::vector<double> values) {
 void expect_bytes(const std::map<std::string, double>& by_owner, std::size_t n) {
   ASSERT_EQ(by_owner.size(), n);
   for (const auto& [owner, bytes] : by_owner) {
-    EXPECT_LE(bytes, 1.05 * kIterations * least(n)) << owner;
+    EXPECT_LE(bytes, 1.05 * kIterations * least_bytes(n)) << owner;
     EXPECT_GE(bytes, 0.9 * kIterations * kBytes / n) << owner << ": less than its share";
   }
 }
@@ -129,19 +101,20 @@ class Wires : public OnCluster {};
 TEST_F(Wires, FourHostsSendTheirShare) {
   const Growth run = growth("4x2:1gbit");
   expect_bytes(run.hosts, 4);
-  EXPECT_LT(median(run.seconds), kSlack * least(4) * 8 / kBits);
+  EXPECT_LT(median(run.seconds), kSlack * least_time(4));
 }
 
 TEST_F(Wires, UnequalHostsSendTheirShare) {
   const Growth run = growth("3+1+2:1gbit");
   expect_bytes(run.hosts, 3);
-  EXPECT_LT(median(run.seconds), kSlack * least(3) * 8 / kBits);
+  EXPECT_LT(median(run.seconds), kSlack * least_time(3));
 }
 
 TEST_F(Wires, UplinksCarryWhatRacksMust) {
   const Growth run = growth("2x2x2:1gbit/10gbit");
+  expect_bytes(run.hosts, 4);
   expect_bytes(run.racks, 2);
-  EXPECT_LT(median(run.seconds), kSlack * least(2) * 8 / kBits);
+  EXPECT_LT(median(run.seconds), kSlack * least_time(2));
 }
 
 TEST_F(Wires, TwoNicsShareTheWork) {
@@ -154,7 +127,7 @@ TEST_F(Wires, TwoNicsShareTheWork) {
     ASSERT_EQ(bytes.size(), 2u) << host;
     EXPECT_GT(*bytes.begin(), 0.7 * *bytes.rbegin()) << host << ": one NIC does the work";
   }
-  EXPECT_LT(median(run.seconds), kSlack * least(2) * 8 / (2 * kBits));
+  EXPECT_LT(median(run.seconds), kSlack * least_time(2) / 2);
 }
 
 }  // namespace

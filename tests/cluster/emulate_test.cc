@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual clusters: that hosts are apart, links have their speed, counters are right, and nothing
 // stays behind.
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,12 +9,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 
-#include "lib/base/error.h"
 #include "lib/base/file.h"
-#include "tests/unit/run/program.h"
+#include "tests/cluster/virtual_cluster.h"
 #include "tools/cluster/cluster.h"
 
 namespace echelon::test {
@@ -26,21 +23,7 @@ using cluster::Cluster;
 using cluster::parse_spec;
 using Clock = std::chrono::steady_clock;
 
-// Skips where this machine has no namespaces; says which part is missing.
-class Emulate : public testing::Test {
- protected:
-  void SetUp() override {
-    static const std::string lacking = [] {
-      try {
-        const Cluster cluster(parse_spec("2x1:1gbit"));
-        return std::string();
-      } catch (const Error& e) {
-        return std::string(e.what());
-      }
-    }();
-    if (!lacking.empty()) GTEST_SKIP() << "no virtual clusters here: " << lacking;
-  }
-};
+using Emulate = OnCluster;
 
 std::string peer() { return std::getenv("ECHELON_STREAM_PEER"); }
 
@@ -111,25 +94,16 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EmulateSpeed,
                                          Shape{"2x2x1:100mbit/1gbit", 100},
                                          Shape{"2x1:2x200mbit", 200}));
 
-// The counters of the whole run, as a tool reads them.
-nlohmann::json traffic_of(const std::string& spec, std::uint64_t bytes) {
-  const std::string file = testing::TempDir() + "traffic-" + std::to_string(getpid()) + ".json";
-  const Result r =
-      emulate(spec, {"--traffic=" + file, "--no-tag", "--", peer(), std::to_string(bytes)});
-  EXPECT_EQ(r.code, 0) << r.err;
-  const auto json = nlohmann::json::parse(std::ifstream(file));
-  fs::remove(file);
-  return json;
-}
-
 void expect_near(const nlohmann::json& value, double expected) {
   EXPECT_NEAR(value.get<double>(), expected, expected * 0.05);
 }
 
 TEST_F(Emulate, CountersAreRight) {
   constexpr double kBytes = 20e6;
-  const nlohmann::json traffic =
-      traffic_of("2x2x1:1gbit/1gbit", static_cast<std::uint64_t>(kBytes));
+  nlohmann::json traffic;
+  const Result r =
+      run_counted("2x2x1:1gbit/1gbit", {peer(), std::to_string(static_cast<int>(kBytes))}, traffic);
+  ASSERT_EQ(r.code, 0) << r.err;
   const auto& hosts = traffic["hosts"];
   const auto& racks = traffic["racks"];
   ASSERT_EQ(hosts.size(), 4u);
@@ -165,9 +139,7 @@ TEST_F(Emulate, UnequalHostsAndFailuresAreNamed) {
                                            "echo $ECHELON_LOCAL_RANK/$ECHELON_LOCAL_SIZE; "
                                            "[ $ECHELON_RANK = 3 ] && kill -9 $$; sleep 100"});
   EXPECT_EQ(r.code, 137);
-  EXPECT_TRUE(
-      std::regex_search(r.err, std::regex(R"(rank 3 on host1 \(pid \d+\) was killed by signal 9)")))
-      << r.err;
+  EXPECT_TRUE(matches(r.err, R"(rank 3 on host1 \(pid [0-9]+\) was killed by signal 9)")) << r.err;
   EXPECT_NE(r.out.find("[3 host1] 0/1\n"), std::string::npos) << r.out;
 }
 

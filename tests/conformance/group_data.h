@@ -25,8 +25,8 @@ struct Call {
 std::vector<GroupPart> even_parts(int owners, std::size_t count, ech_dtype dtype);
 
 // Several parts per owner in no order, of many sizes, with gaps, at other offsets in the output
-// than in the input when `moved`. With more than one owner, owner 0 has nothing.
-std::vector<GroupPart> uneven_parts(int owners, ech_dtype dtype, bool moved);
+// than in the input when `moved`. Of several members, 0 owns nothing.
+std::vector<GroupPart> uneven_parts(const GroupRank& rank, ech_dtype dtype, bool moved);
 
 // One member's memory and expectation for a call.
 class Trial {
@@ -42,6 +42,8 @@ class Trial {
   const Bytes& result() const { return result_; }
 
  private:
+  Bytes inputs_of(int member) const;  // one period
+  Bytes reduced() const;              // one period
   Bytes expected() const;
   bool gets(const GroupPart& part) const;
 

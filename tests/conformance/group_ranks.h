@@ -21,6 +21,7 @@ struct GroupCase {
   std::string name;
   bool processes = false;
   std::function<std::unique_ptr<GroupMedium>()> make;
+  std::size_t largest = 2 << 20;  // bytes of the largest calls
   // Where the buffers of calls come from.
   std::function<Memory(std::size_t)> allocate = [](std::size_t n) {
     return Memory(new std::byte[n]);

@@ -7,12 +7,14 @@
 namespace echelon::test {
 namespace {
 
+constexpr std::size_t kLargest = 400'000;  // already a hundred rounds
+
 Memory shared_memory(std::size_t bytes) {
   return Memory(static_cast<std::byte*>(shared_alloc(bytes)), shared_free);
 }
 
 GroupCase shm_case(const char* name, bool processes, const ShmOptions& options) {
-  return {name, processes, [=] { return make_shm_group(options); }};
+  return {name, processes, [=] { return make_shm_group(options); }, kLargest};
 }
 
 GroupCase shared_case(const char* name, const ShmOptions& options) {

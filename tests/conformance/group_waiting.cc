@@ -7,6 +7,7 @@
 
 #include "tests/conformance/group_data.h"
 #include "tests/conformance/group_suite.h"
+#include "tests/support/ranks.h"
 
 namespace echelon::test {
 namespace {
@@ -31,7 +32,7 @@ TEST_P(GroupSuite, WorkWithoutPartsIsABarrier) {
 TEST_P(GroupSuite, NoWakeIsLost) {
   run_group(GetParam(), 4, [&](GroupRank& rank) {
     std::mt19937 random(rank.self);
-    for (int i = 0; i < 600; ++i) {
+    for (int i = 0; i < 600 / kSlowness; ++i) {
       if (random() % 3 == 0) usleep(random() % 300);
       const GroupKind kind = static_cast<GroupKind>(i % 3);
       const std::size_t count = i % 7 == 0 ? 50000 : 10;

@@ -20,7 +20,6 @@ struct TransportKind {
   std::string name;
   bool processes = false;  // ranks are processes, not threads
   std::function<std::unique_ptr<Medium>()> open;
-  bool detects_death = false;  // of a peer's process
 };
 
 inline std::string kind_name(const testing::TestParamInfo<TransportKind>& info) {
@@ -81,6 +80,9 @@ class TransportSuite : public testing::TestWithParam<TransportKind> {
   // killed a moment later. `body` runs on the others.
   void run_with_victim(int ranks, const std::function<void(TestRank&)>& body);
 };
+
+// For those that detect the death of a peer's process, with transport_deaths.cc among the sources.
+class MortalTransportSuite : public TransportSuite {};
 
 // `n` bytes that depend on all three.
 std::vector<std::byte> pattern(std::size_t n, int from, Tag tag);

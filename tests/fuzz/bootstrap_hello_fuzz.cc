@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes that rank 0 and the ranks read before they trust each other, and a unique id.
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 
 #include "lib/base/error.h"
 #include "lib/bootstrap/handshake.h"
@@ -40,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   must_refuse([&] { decode_verdict(secret, challenge, hello, exact); });
   try {
     ech_unique_id id{};
-    std::memcpy(id.bytes, data, std::min(size, sizeof id.bytes));
+    input.copy(id.bytes, sizeof id.bytes);
     decode(id);
   } catch (const Error&) {
   }

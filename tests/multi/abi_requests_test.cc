@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many operations, communicators and threads at once, through the C ABI.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <thread>
 
@@ -117,6 +119,41 @@ TEST(Requests, DestroyWaitsForWhatIsPending) {
                                   comm.get(), nullptr, &request)));
     close(std::move(comm));
     EXPECT_EQ(data, std::vector<float>(data.size(), 3.0F));
+  });
+}
+
+// In one process, where the leak sanitizer looks for the requests.
+TEST(Requests, ThoseNeverWaitedForEndWithTheirCommunicator) {
+  const World world;
+  run_threads(2, [&](int rank) {
+    Comm comm = make_comm(world, {rank, 2});
+    std::deque<Trial> trials = mixture(comm.get(), kMany);
+    std::vector<ech_request*> requests = start_all(trials);
+    for (std::size_t i = 0; i < requests.size(); i += 3) EXPECT_TRUE(ok(ech_wait(&requests[i])));
+    close(std::move(comm));
+    for (const Trial& trial : trials) trial.check();
+  });
+}
+
+TEST(Requests, AnAbortedCommunicatorEndsItsRequests) {
+  const World world;
+  std::atomic<int> started = 0;
+  run_threads(2, [&](int rank) {
+    Comm comm = make_comm(world, {rank, 2});
+    std::vector<float> data(100'000);
+    ech_request* requests[3] = {};
+    for (ech_request*& request : requests) {
+      ASSERT_TRUE(ok(ech_iallreduce(data.data(), data.data(), data.size(), ECH_FLOAT32, ECH_SUM,
+                                    comm.get(), nullptr, &request)));
+      if (rank == 1) break;  // rank 0 waits in vain for the others
+    }
+    ++started;
+    while (started < 2) usleep(100);
+    ASSERT_TRUE(ok(ech_comm_abort(comm.get())));
+    if (rank == 0) {
+      EXPECT_TRUE(failed_with(ech_wait(&requests[2]), ECH_ERR_ABORTED));
+    }
+    EXPECT_TRUE(ok(ech_comm_destroy(comm.release())));
   });
 }
 

@@ -22,7 +22,7 @@ using test::kLong;
 using test::milliseconds;
 using test::within;
 
-constexpr milliseconds kSecond{1000};
+constexpr milliseconds kSecond{1000 * test::kSlowness};
 
 Fd connect_to(const Address& root) {
   Fd fd(::socket(root.family(), SOCK_STREAM, 0));

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <regex.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <stdexcept>
 
 #include "tools/cluster/process.h"
 
@@ -77,6 +79,15 @@ std::vector<std::string> lines_of(const std::string& text) {
   while (std::getline(in, line)) out.push_back(line);
   std::sort(out.begin(), out.end());
   return out;
+}
+
+bool matches(const std::string& text, const std::string& pattern) {
+  regex_t compiled;
+  if (regcomp(&compiled, pattern.c_str(), REG_EXTENDED | REG_NOSUB) != 0)
+    throw std::invalid_argument("not a regular expression: " + pattern);
+  const bool found = regexec(&compiled, text.c_str(), 0, nullptr, 0) == 0;
+  regfree(&compiled);
+  return found;
 }
 
 }  // namespace echelon::test

@@ -38,4 +38,7 @@ class TempScript {
 
 std::vector<std::string> lines_of(const std::string& text);  // sorted
 
+// Whether an extended regular expression (POSIX) matches somewhere in `text`.
+bool matches(const std::string& text, const std::string& pattern);
+
 }  // namespace echelon::test
