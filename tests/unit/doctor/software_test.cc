@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "lib/base/file.h"
 #include "tests/unit/doctor/fixture.h"
-#include "tools/cluster/process.h"
 #include "tools/doctor/survey.h"
 
 namespace echelon::doctor {
@@ -84,7 +84,7 @@ TEST(Examine, RunsEveryCheckOnce) {
 }
 
 TEST(Page, HasARowForEveryCheck) {
-  const std::string page = cluster::read_file(std::getenv("ECHELON_DOCTOR_PAGE"));
+  const std::string page = read_file(std::getenv("ECHELON_DOCTOR_PAGE"));
   const auto expect_row = [&](std::string_view name) {
     EXPECT_TRUE(contains(page, fmt::format("\n| `{}` |", name))) << name;
   };
