@@ -89,6 +89,7 @@ void TcpControl::serve() {
     lock.unlock();
     epoll_event event;
     ::epoll_wait(epoll_.get(), &event, 1, timeout);  // level-triggered: pump() sees it again
+    while (urgent_ > 0) std::this_thread::yield();
     lock.lock();
     pump();
     tick(Clock::now());

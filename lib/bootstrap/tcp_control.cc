@@ -220,7 +220,9 @@ void TcpControl::check() {
 void TcpControl::fail(const Error& error) noexcept {
   try {
     {
+      ++urgent_;
       std::lock_guard lock(mutex_);
+      --urgent_;
       fail_all(error, nullptr);
     }
     flush_for(kFailureLimit);

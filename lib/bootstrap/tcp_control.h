@@ -121,6 +121,7 @@ class TcpControl final : public Control {
   Fd news_fd_;  // made readable by the first failure, and left so
 
   std::atomic<bool> failed_{false};  // failure_ is set
+  std::atomic<int> urgent_{0};       // who wants the lock before the service thread has it again
   std::mutex mutex_;                 // guards the rest
   std::condition_variable changed_;
   Channels channels_;

@@ -201,7 +201,7 @@ TEST(Abort, OvertakesBulkData) {
       EXPECT_LE(Clock::now() - start, kSecond);
     });
     expect_error(ECH_ERR_ABORTED, {"aborted by the test"}, kSecond,
-                 [&] { control->allgather(std::string(50 << 20, 'x'), in(kLong)); });
+                 [&] { control->allgather(std::string(24 << 20, 'x'), in(kLong)); });
     other.join();
   });
 }
