@@ -191,7 +191,9 @@ bool TcpControl::settled(const Wait& wait, Deadline start, Deadline limit) {
                nullptr);
   const Time now = Clock::now();
   if (now >= limit) fail_all(timed_out(wait, start), nullptr);
-  if (now >= start + patience_.stall) complain(now);
+  // Before that, rank 0 still waits for others and could not answer.
+  const bool complete = is_root() || inboxes_[0].ready;
+  if (complete && now >= start + patience_.stall) complain(now);
   if (failure_) throw *failure_;
   return false;
 }
