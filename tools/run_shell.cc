@@ -74,6 +74,17 @@ void send_request(int socket, std::string body) {
   if (sendmsg(socket, &message, MSG_NOSIGNAL) < 0) throw system_error("cannot ask the launcher");
 }
 
+// A command runs as the launcher's user: nobody else may ask for one. And whoever asks does so at
+// once; the launcher waits for nobody.
+void expect_own_user(int socket) {
+  ucred peer{};
+  socklen_t length = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid())
+    throw invalid("rsh: asked by another user");
+  const timeval limit{1, 0};
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
 Request receive_request(int socket) {
   Request request;
   request.body.resize(kMaxRequest);
@@ -173,6 +184,7 @@ void Server::accept_one(int listener) {
   Fd socket(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket) return;
   try {
+    expect_own_user(socket.get());
     const pid_t pid = start(receive_request(socket.get()));
     sessions_.push_back({pid, std::move(socket)});
   } catch (const Error& e) {

@@ -131,7 +131,7 @@ std::string to_text(const Survey& survey) {
     const Finding& f = line.finding;
     out += fmt::format("{:<6}  ", name(f.verdict));
     if (several) out += fmt::format("{:<{}}  ", names(line, survey.hosts.size()), host_width);
-    out += fmt::format("{:<{}}  {}\n", f.check, check_width, sentence(f));
+    out += fmt::format("{:<{}}  {}\n", harmless(f.check), check_width, sentence(f));
   }
   const Count count = count_of(findings);
   return out + fmt::format("{}: {} ok, {} costs, {} broken\n", counted(survey.hosts.size(), "host"),

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -34,8 +35,8 @@ std::string View::text(const std::string& path) const {
 std::optional<double> View::number(const std::string& path) const {
   const std::string found = text(path);
   double value = 0;
-  if (std::from_chars(found.data(), found.data() + found.size(), value).ec != std::errc())
-    return std::nullopt;
+  const auto [end, error] = std::from_chars(found.data(), found.data() + found.size(), value);
+  if (error != std::errc() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 

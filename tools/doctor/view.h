@@ -78,7 +78,7 @@ struct View {
   Probes probes;
 
   std::string text(const std::string& path) const;  // without the last newline; "" when unreadable
-  std::optional<double> number(const std::string& path) const;        // at the front of the text
+  std::optional<double> number(const std::string& path) const;        // at the front, finite
   std::vector<std::string> entries(const std::string& folder) const;  // sorted names
 };
 

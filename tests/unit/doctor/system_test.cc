@@ -69,6 +69,9 @@ TEST(Cpus, NonsenseInGroupFilesIsNoQuota) {
     host.put("/sys/fs/cgroup/cpu.max", "much");
     host.put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "0");
     EXPECT_FALSE(cpu_quota(host.view).has_value()) << groups;
+    host.put("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "nan");
+    host.put("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000");
+    EXPECT_FALSE(cpu_quota(host.view).has_value()) << groups;
   }
 }
 
