@@ -170,7 +170,7 @@ bool UcxTransport::reach(Peer& peer) {
   const ucs_status_t status = ucp_ep_create(worker_->get(), &params, &peer.endpoint);
   if (status == UCS_OK) return true;
   peer.endpoint = nullptr;
-  peer.failed = status == UCS_ERR_UNREACHABLE ? ECH_ERR_UNSUPPORTED : ECH_ERR_PEER;
+  peer.failed = ECH_ERR_PEER;
   return false;
 }
 
