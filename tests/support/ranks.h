@@ -11,12 +11,13 @@ using RankBody = std::function<void(int rank)>;
 
 inline constexpr std::chrono::seconds kDefaultLimit{60};
 
-// How much longer things may take than what is promised: sanitizers make programs slow.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr int kSlowness = 5;
+#ifdef ECHELON_SANITIZED  // by meson.build, where -Db_sanitize asks for one
+inline constexpr bool kSanitized = true;
 #else
-inline constexpr int kSlowness = 1;
+inline constexpr bool kSanitized = false;
 #endif
+// How much longer things may take than what is promised: sanitizers make programs slow.
+inline constexpr int kSlowness = kSanitized ? 5 : 1;
 
 // Runs body(0..n-1), each in a process of its own. A gtest failure, exception, crash or a run
 // past `limit` in any of them fails the calling test; after `limit` the rest is killed. Call it

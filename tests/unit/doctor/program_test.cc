@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
+#include "tests/support/ranks.h"
 #include "tests/unit/doctor/fixture.h"
 #include "tools/doctor/survey.h"
 
@@ -99,6 +101,8 @@ TEST(Doctor, FindsTooFewDescriptors) {
 // UCX ends processes that have no descriptors left; the doctor must live to tell.
 TEST(Doctor, SurvivesAlmostNoDescriptors) {
   for (const char* limit : {"--nofile=8", "--nofile=5"}) {
+    // The sanitizer of undefined behaviour needs some itself to tell good pointers from bad.
+    if (test::kSanitized && limit == std::string_view("--nofile=5")) continue;
     const Result r = run_doctor({}, {"prlimit", limit});
     if (r.code == 127) GTEST_SKIP() << "no prlimit here";
     EXPECT_EQ(r.code, 1) << r.out << r.err;

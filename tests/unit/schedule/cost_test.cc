@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "lib/schedule/verify.h"
+#include "tests/support/ranks.h"
 #include "tests/unit/schedule/shapes.h"
 
 namespace echelon {
@@ -159,14 +160,16 @@ double seconds(const Composition& what, int viewer) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Loose bounds, for sanitizers and busy machines; they catch work that is quadratic by mistake.
+// Loose bounds, for busy machines; they catch work that is quadratic by mistake.
 TEST(Cost, BuildingIsQuick) {
-  EXPECT_LT(seconds(flat(ECH_ALLREDUCE, 256, Algorithm::kRing), Schedule::kEveryone), 2);
+  EXPECT_LT(seconds(flat(ECH_ALLREDUCE, 256, Algorithm::kRing), Schedule::kEveryone),
+            2 * test::kSlowness);
   const auto groups = tiers({std::vector<int>(2048, 8), {2048}});
   for (const ech_collective collective :
        {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_BROADCAST})
     EXPECT_LT(
-        seconds(composition(collective, groups, {Algorithm::kNative, Algorithm::kRing}), 4711), 5)
+        seconds(composition(collective, groups, {Algorithm::kNative, Algorithm::kRing}), 4711),
+        5 * test::kSlowness)
         << name(collective);
 }
 
