@@ -238,11 +238,27 @@ class Creation {
     return shm;
   }
 
+  // UCX's shared memory lies in /dev/shm, which containers like to keep small.
   std::unique_ptr<Medium> open_network() const {
+    UcxConfig config = network_config();
+    try {
+      return open_ucx(config);
+    } catch (const Error& e) {
+      if (e.code() != ECH_ERR_NO_MEMORY || !options_.ucx_tls.empty()) throw;
+      config.shared_memory = false;
+      std::unique_ptr<Medium> medium = open_ucx(config);
+      log_(ECH_LOG_WARN,
+           fmt::format("{}; messages between ranks of this host take the network", e.what()));
+      return medium;
+    }
+  }
+
+  UcxConfig network_config() const {
     const int self = control_->rank();
     const Host& host = parts_.fabric.hosts[parts_.places[self].host];
     UcxConfig config;
     config.tls = options_.ucx_tls;
+    config.peers = control_->size() - 1;
     const std::vector<int> nics = nics_of_rank(parts_.fabric, parts_.places, self);
     std::string names = options_.nics.empty() ? ucx_devices(host, nics) : options_.nics;
     for (std::size_t at = 0; at < names.size();) {
@@ -258,7 +274,7 @@ class Creation {
     config.user_set = [](std::string_view variable) {
       return std::getenv(std::string(variable).c_str()) != nullptr;
     };
-    return open_ucx(config);
+    return config;
   }
 
   std::unique_ptr<Control> control_;

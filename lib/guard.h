@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "lib/base/error.h"
 
@@ -25,6 +26,9 @@ ech_status guarded(Body&& body) noexcept {
     return fail(e.code(), e.what());
   } catch (const std::bad_alloc&) {
     return fail(ECH_ERR_NO_MEMORY, "out of memory");
+  } catch (const std::system_error& e) {  // a thread or a lock
+    const Error error = system_error("the system refused", e.code().value());
+    return fail(error.code(), error.what());
   } catch (const std::exception& e) {
     return fail(ECH_ERR_INTERNAL, e.what());
   } catch (...) {

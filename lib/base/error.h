@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cerrno>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -25,11 +24,8 @@ const char* name(ech_status status);  // "ok", "timeout", ..., "unknown status"
 
 inline Error invalid(const std::string& message) { return {ECH_ERR_INVALID, message}; }
 
-// "what: strerror(errno)"; descriptor and memory exhaustion become ECH_ERR_NO_MEMORY.
-inline Error system_error(const std::string& what, int error = errno) {
-  const bool exhausted =
-      error == ENOMEM || error == EMFILE || error == ENFILE || error == ENOSPC || error == EAGAIN;
-  return {exhausted ? ECH_ERR_NO_MEMORY : ECH_ERR_SYSTEM, what + ": " + std::strerror(error)};
-}
+// "what: strerror(errno)", and where a resource ran out which one and what raises it. Exhaustion of
+// descriptors, threads, memory and space is ECH_ERR_NO_MEMORY.
+Error system_error(const std::string& what, int error = errno);
 
 }  // namespace echelon

@@ -7,10 +7,10 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include <fstream>
 #include <utility>
 
 #include "lib/base/error.h"
+#include "lib/base/file.h"
 
 namespace echelon::shm {
 namespace {
@@ -99,9 +99,8 @@ std::byte* Segment::slot(int lane, int index) const {
 }
 
 std::string host_identity() {
-  std::string text;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
-  if (text.empty()) throw Error(ECH_ERR_SYSTEM, "boot id: /proc is not mounted or not readable");
+  std::string text = read_file("/proc/sys/kernel/random/boot_id");
+  while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }
 

@@ -25,6 +25,7 @@ struct UcxConfig {
   bool sockets = true;        // TCP may be used
   bool shared_memory = true;  // so may shared memory, between ranks of one host
   int rails = 1;              // NICs that one message may be striped over
+  int peers = 0;              // how many ranks may be reached: connections take descriptors
 
   // Messages from this size on are announced before they are sent (rendezvous). Not set: UCX's
   // own choice where there is RDMA, never over sockets alone.

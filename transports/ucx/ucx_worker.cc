@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
+#include "lib/base/descriptors.h"
 #include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_quiet.h"
 
@@ -136,10 +138,19 @@ ucp_worker_h open_worker(ucp_context_h context, const UcxQuiet& quiet) {
   return worker;
 }
 
+// UCX ends the process where it finds no descriptor for its own use. 20 were seen in use with one
+// NIC; more NICs and RDMA take more.
+constexpr int kOwnDescriptors = 64;
+
+// With whom a rank exchanges messages at most: no schedule has more neighbours than this, and two
+// ranks that call each other at once make two connections.
+constexpr int kMostNeighbours = 64;
+
 }  // namespace
 
 UcxWorker::UcxWorker(const UcxConfig& config) {
   const UcxQuiet quiet;
+  require_descriptors(kOwnDescriptors + 2 * std::min(config.peers, kMostNeighbours), "ucx");
   if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {
     release_signals();
   }
