@@ -166,7 +166,7 @@ typedef struct ech_comm_options {
   const char* algorithm;      /* plan override, see docs/plans.md; NULL: ECHELON_ALGORITHM */
   double timeout;             /* s per operation and for creation; 0: ECHELON_TIMEOUT or 300 */
   int probe;                  /* 1: measure the links at creation, -1: never; 0: ECHELON_PROBE */
-  ech_log_fn log;
+  ech_log_fn log;             /* NULL: standard error */
   void* log_context;
   ech_log_level log_level; /* 0: ECHELON_LOG or warn */
 } ech_comm_options;

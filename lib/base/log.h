@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where messages for people go: the caller's callback, or nowhere. Lower case, one line,
+// Where messages for people go: the caller's callback, or standard error. Lower case, one line,
 // "name value" without "=".
 #pragma once
 
@@ -14,7 +14,7 @@ struct Log {
   void* context = nullptr;
   ech_log_level level = ECH_LOG_WARN;
 
-  bool wants(ech_log_level l) const { return function != nullptr && l <= level; }
+  bool wants(ech_log_level l) const { return l <= level; }
   void operator()(ech_log_level l, const std::string& message) const;
 };
 
