@@ -125,11 +125,6 @@ Build build(Algorithm algorithm, GroupAction action) {
 
 std::string_view name(Algorithm algorithm) { return entry(algorithm).name; }
 
-std::string_view name(GroupAction action) {
-  constexpr std::string_view kNames[] = {"reduce_scatter", "allgather", "allreduce"};
-  return kNames[static_cast<int>(action)];
-}
-
 std::optional<Algorithm> parse_algorithm(std::string_view text) {
   const auto* it = std::ranges::find(kTable, text, &Entry::name);
   if (it == std::end(kTable)) return std::nullopt;

@@ -33,7 +33,6 @@ inline constexpr Algorithm kAllAlgorithms[] = {
     Algorithm::kOneShot,         Algorithm::kBinomial};
 
 std::string_view name(Algorithm algorithm);
-std::string_view name(GroupAction action);  // "reduce_scatter", "allgather", "allreduce"
 std::optional<Algorithm> parse_algorithm(std::string_view text);
 
 // What an algorithm costs on n members with even shares, as its header states and a test counts.

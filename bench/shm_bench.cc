@@ -104,7 +104,7 @@ Memory allocate(std::size_t bytes, bool shared) {
 Times measure(GroupEngine& engine, std::size_t bytes, bool crowded, bool shared) {
   const Memory in = allocate(bytes, shared), out = allocate(bytes, shared);
   const GroupPart part{0, 0, bytes, 0};
-  const GroupWork work{GroupKind::kAllreduce,
+  const GroupWork work{GroupAction::kAllreduce,
                        ECH_FLOAT32,
                        ECH_SUM,
                        static_cast<const std::byte*>(in.get()),

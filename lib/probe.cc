@@ -134,8 +134,8 @@ class PairProbe {
 double allreduce_time(GroupEngine& group, std::vector<std::byte>& data, std::size_t bytes,
                       Waiting& waiting) {
   const GroupPart part{0, 0, bytes, 0};
-  const GroupWork work{GroupKind::kAllreduce, ECH_UINT8,   ECH_MAX,
-                       data.data(),           data.data(), {&part, 1}};
+  const GroupWork work{
+      GroupAction::kAllreduce, ECH_UINT8, ECH_MAX, data.data(), data.data(), {&part, 1}};
   const auto start = Clock::now();
   group.start(0, work);
   waiting.until(group, [&] { return group.done(0); });

@@ -16,12 +16,11 @@
 #include <string>
 
 #include "lib/base/error.h"
+#include "lib/base/group_action.h"
 #include "lib/base/link.h"
 #include "transports/waitable.h"
 
 namespace echelon {
-
-enum class GroupKind { kReduceScatter, kAllgather, kAllreduce };
 
 // Bytes at the same two offsets on every member. `owner` is an index into the group.
 struct GroupPart {
@@ -42,7 +41,7 @@ struct GroupPart {
 //                  bits everywhere. May be in place. Owners are ignored.
 // Reductions take members in group order, so every owner order gives the same bits.
 struct GroupWork {
-  GroupKind kind = GroupKind::kAllreduce;
+  GroupAction action = GroupAction::kAllreduce;
   ech_dtype dtype = ECH_UINT8;
   ech_op op = ECH_SUM;
   const std::byte* input = nullptr;

@@ -256,7 +256,7 @@ void Engine::run_direct(const Task& task) {
   const int lane = static_cast<int>(next_segment_++ % lanes_.size());
   const GroupPart whole{0, 0, task.count * size_of(task.dtype), 0};
   direct_ = true;
-  parts_.group->start(lane, {GroupKind::kAllreduce,
+  parts_.group->start(lane, {GroupAction::kAllreduce,
                              task.dtype,
                              task.op,
                              task.input,

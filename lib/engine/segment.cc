@@ -21,18 +21,6 @@ void reserve(std::unique_ptr<std::byte[]>& memory, std::size_t& capacity, std::s
   capacity = bytes;
 }
 
-GroupKind kind_of(GroupAction action) {
-  switch (action) {
-    case GroupAction::kReduceScatter:
-      return GroupKind::kReduceScatter;
-    case GroupAction::kAllgather:
-      return GroupKind::kAllgather;
-    case GroupAction::kAllreduce:
-      break;
-  }
-  return GroupKind::kAllreduce;
-}
-
 }  // namespace
 
 void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
@@ -131,13 +119,9 @@ void Segment::start_call(const Call& call) {
     const std::size_t in = from_input ? view.offset(view.input, part.slice) : out;
     parts_.push_back({in, out, view.bytes(part.slice), media_.group_ranks->index_of(part.owner)});
   }
-  const GroupWork work{kind_of(call.action),
-                       work_.dtype,
-                       work_.op,
-                       from_input ? view.input.data : view.work.data,
-                       view.work.data,
-                       parts_,
-                       work_.fingerprint};
+  const GroupWork work{
+      call.action,    work_.dtype, work_.op,         from_input ? view.input.data : view.work.data,
+      view.work.data, parts_,      work_.fingerprint};
   media_.group->start(media_.lane, work);
   call_pending_ = true;
 }

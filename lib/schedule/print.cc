@@ -13,13 +13,8 @@
 namespace echelon {
 namespace {
 
-constexpr std::string_view kActionNames[] = {"reduce_scatter", "allgather", "allreduce"};
-
-std::string_view action_name(GroupAction action) { return kActionNames[static_cast<int>(action)]; }
-
 std::string line(const GroupCall& call) {
-  std::string out =
-      fmt::format("  {} ({})", action_name(call.action), fmt::join(call.group.ranks(), " "));
+  std::string out = fmt::format("  {} ({})", name(call.action), fmt::join(call.group.ranks(), " "));
   for (const Part& part : call.parts) {
     out += fmt::format(" [{},{})", part.slice.begin, part.slice.end);
     if (call.action != GroupAction::kAllreduce) out += fmt::format("@{}", part.owner);
@@ -144,7 +139,7 @@ std::string json(const Schedule& schedule) {
     for (const Part& p : call.parts)
       parts.push_back({{"begin", p.slice.begin}, {"end", p.slice.end}, {"owner", p.owner}});
     out["calls"].push_back({{"step", call.step},
-                            {"action", action_name(call.action)},
+                            {"action", name(call.action)},
                             {"group", call.group.ranks()},
                             {"parts", std::move(parts)}});
   }

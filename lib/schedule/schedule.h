@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "echelon/echelon.h"
+#include "lib/base/group_action.h"
 
 namespace echelon {
 
@@ -85,13 +86,6 @@ struct Part {
   int owner;  // rank
   friend bool operator==(const Part&, const Part&) = default;
 };
-
-// What a group does as a whole, natively (NCCL, shared memory):
-//  kReduceScatter  every owner gets the reduction of its parts over the group
-//  kAllgather      every member gets every part from its owner
-//  kAllreduce      every member gets the reduction of all parts (owners are ignored)
-// Broadcast is an allgather, and reduce a reduce-scatter, with one owner.
-enum class GroupAction { kReduceScatter, kAllgather, kAllreduce };
 
 struct GroupCall {
   int step;

@@ -133,11 +133,11 @@ Trial::Trial(Call call, const GroupRank& rank)
 }
 
 GroupWork Trial::work() const {
-  return {call_.kind, call_.dtype, call_.op, in_.get(), out_.get(), call_.parts};
+  return {call_.action, call_.dtype, call_.op, in_.get(), out_.get(), call_.parts};
 }
 
 bool Trial::gets(const GroupPart& part) const {
-  return call_.kind != GroupKind::kReduceScatter || part.owner == self_;
+  return call_.action != GroupAction::kReduceScatter || part.owner == self_;
 }
 
 Bytes Trial::inputs_of(int member) const {
@@ -157,7 +157,7 @@ Bytes Trial::expected() const {
   Bytes expected = call_.in_place ? input_ : Bytes(out_bytes_, kUntouched);
   for (const GroupPart& part : call_.parts) {
     if (!gets(part)) continue;
-    const bool gathers = call_.kind == GroupKind::kAllgather;
+    const bool gathers = call_.action == GroupAction::kAllgather;
     repeat(gathers ? inputs_of(part.owner) : sum, part.input_offset,
            expected.data() + part.output_offset, part.bytes);
   }
@@ -173,7 +173,7 @@ void Trial::expect_correct() {
   const Bytes want = expected();
   if (same(want, result_.data())) return;
   const auto wrong = std::mismatch(want.begin(), want.end(), result_.begin(), result_.end());
-  ADD_FAILURE() << "kind " << int(call_.kind) << " " << name(call_.dtype) << " " << name(call_.op)
+  ADD_FAILURE() << name(call_.action) << " " << name(call_.dtype) << " " << name(call_.op)
                 << (call_.in_place ? " in place" : "") << ", member " << self_ << " of " << size_
                 << ": byte " << wrong.first - want.begin() << " of " << want.size() << " is wrong";
 }

@@ -14,7 +14,7 @@ using Bytes = std::vector<std::byte>;
 
 // A call as all members see it.
 struct Call {
-  GroupKind kind = GroupKind::kAllreduce;
+  GroupAction action = GroupAction::kAllreduce;
   ech_dtype dtype = ECH_FLOAT32;
   ech_op op = ECH_SUM;
   bool in_place = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results: kinds, types, operators, sizes, parts, lanes.
+// Results: actions, types, operators, sizes, parts, lanes.
 #include "tests/conformance/group_suite.h"
 
 #include <cstring>
@@ -13,8 +13,8 @@
 namespace echelon::test {
 namespace {
 
-constexpr GroupKind kKinds[] = {GroupKind::kReduceScatter, GroupKind::kAllgather,
-                                GroupKind::kAllreduce};
+constexpr GroupAction kActions[] = {GroupAction::kReduceScatter, GroupAction::kAllgather,
+                                    GroupAction::kAllreduce};
 // More ranks than cores take turns, which takes long under a sanitizer.
 constexpr int kMany = kSlowness > 1 ? 4 : 8;
 constexpr int kSizes[] = {1, 2, 3, 5, kMany};
@@ -32,9 +32,9 @@ TEST_P(GroupSuite, EveryKindAndSize) {
     run_group(GetParam(), n, [&](GroupRank& rank) {
       for (std::size_t count : counts) {
         if (count == largest && n != 2 && n != 5) continue;  // they take long
-        for (GroupKind kind : kKinds)
+        for (GroupAction action : kActions)
           for (bool in_place : {false, true})
-            run_call(rank, {kind, ECH_FLOAT32, ECH_SUM, in_place,
+            run_call(rank, {action, ECH_FLOAT32, ECH_SUM, in_place,
                             even_parts(rank.size, count, ECH_FLOAT32)});
       }
     });
@@ -46,19 +46,19 @@ TEST_P(GroupSuite, EveryTypeAndOperator) {
       for (ech_dtype dtype : kAllTypes)
         for (ech_op op : kAllOps)
           for (std::size_t count : {1, 65, 5000})
-            for (GroupKind kind : {GroupKind::kReduceScatter, GroupKind::kAllreduce})
-              run_call(rank, {kind, dtype, op, false, even_parts(rank.size, count, dtype)});
+            for (GroupAction action : {GroupAction::kReduceScatter, GroupAction::kAllreduce})
+              run_call(rank, {action, dtype, op, false, even_parts(rank.size, count, dtype)});
     });
 }
 
 TEST_P(GroupSuite, UnevenParts) {
   for (int n : kSizes)
     run_group(GetParam(), n, [&](GroupRank& rank) {
-      for (GroupKind kind : kKinds)
+      for (GroupAction action : kActions)
         for (ech_dtype dtype : {ECH_UINT8, ECH_INT32, ECH_FLOAT64}) {
-          run_call(rank, {kind, dtype, ECH_SUM, false, uneven_parts(rank, dtype, true)});
-          run_call(rank, {kind, dtype, ECH_SUM, false, uneven_parts(rank, dtype, false)});
-          run_call(rank, {kind, dtype, ECH_SUM, true, uneven_parts(rank, dtype, false)});
+          run_call(rank, {action, dtype, ECH_SUM, false, uneven_parts(rank, dtype, true)});
+          run_call(rank, {action, dtype, ECH_SUM, false, uneven_parts(rank, dtype, false)});
+          run_call(rank, {action, dtype, ECH_SUM, true, uneven_parts(rank, dtype, false)});
         }
     });
 }
@@ -67,9 +67,9 @@ TEST_P(GroupSuite, OneOwnerHasEverything) {
   for (int n : {2, 5})
     run_group(GetParam(), n, [&](GroupRank& rank) {
       for (int turn = 0; turn < 20; ++turn)
-        for (GroupKind kind : kKinds) {
+        for (GroupAction action : kActions) {
           const std::size_t bytes = turn % 4 == 0 ? rank.made.largest / 4 : 4 * turn;
-          run_call(rank, {kind, ECH_INT32, ECH_MAX, false, {{0, 8, bytes, turn % rank.size}}});
+          run_call(rank, {action, ECH_INT32, ECH_MAX, false, {{0, 8, bytes, turn % rank.size}}});
         }
     });
 }
@@ -84,7 +84,7 @@ TEST_P(GroupSuite, LanesAreIndependent) {
         std::deque<Trial> trials;
         for (int l = 0; l < lanes; ++l) {
           const std::size_t count = std::size_t{1} << (l + turn) * 5 % 19;
-          calls.push_back({kKinds[(l + turn) % 3], ECH_FLOAT32, ECH_SUM, l % 2 == 0,
+          calls.push_back({kActions[(l + turn) % 3], ECH_FLOAT32, ECH_SUM, l % 2 == 0,
                            even_parts(rank.size, count, ECH_FLOAT32)});
           trials.emplace_back(calls.back(), rank);
         }
@@ -101,16 +101,16 @@ TEST_P(GroupSuite, LanesAreIndependent) {
     });
 }
 
-// Many small calls of mixed kinds and sizes in a row, on two lanes.
+// Many small calls of mixed actions and sizes in a row, on two lanes.
 TEST_P(GroupSuite, ThousandsInARow) {
   for (int n : {2, 4})
     run_group(GetParam(), n, [&](GroupRank& rank) {
       std::mt19937 random(1);  // the same for all members
       for (int i = 0; i < 3000 / kSlowness; ++i) {
         const std::size_t count = random() % (i % 100 == 0 ? 60000 : 40);
-        const GroupKind kind = kKinds[random() % 3];
+        const GroupAction action = kActions[random() % 3];
         run_call(rank,
-                 {kind, ECH_INT32, ECH_SUM, i % 3 == 0, even_parts(rank.size, count, ECH_INT32)},
+                 {action, ECH_INT32, ECH_SUM, i % 3 == 0, even_parts(rank.size, count, ECH_INT32)},
                  i % 2);
       }
     });
@@ -128,7 +128,7 @@ TEST_P(GroupSuite, SameBitsEverywhere) {
         const GroupPart part{0, 0, count * sizeof(float), 0};
         const auto* input = reinterpret_cast<const std::byte*>(data.data());
         auto* output = reinterpret_cast<std::byte*>(out.data());
-        rank.run(0, {GroupKind::kAllreduce, ECH_FLOAT32, ECH_SUM, input, output, {&part, 1}});
+        rank.run(0, {GroupAction::kAllreduce, ECH_FLOAT32, ECH_SUM, input, output, {&part, 1}});
         std::uint64_t hash = 14695981039346656037u;
         for (std::size_t i = 0; i < part.bytes; ++i)
           hash = (hash ^ std::to_integer<std::uint64_t>(output[i])) * 1099511628211u;

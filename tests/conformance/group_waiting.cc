@@ -21,7 +21,7 @@ TEST_P(GroupSuite, WorkWithoutPartsIsABarrier) {
       for (std::uint64_t turn = 1; turn <= 200; ++turn) {
         rank.board.number(rank.self) = turn;
         GroupWork work;
-        work.kind = static_cast<GroupKind>(turn % 3);
+        work.action = static_cast<GroupAction>(turn % 3);
         rank.run(static_cast<int>(turn % 2), work);
         for (int m = 0; m < rank.size; ++m) EXPECT_GE(rank.board.number(m), turn);
       }
@@ -34,9 +34,10 @@ TEST_P(GroupSuite, NoWakeIsLost) {
     std::mt19937 random(rank.self);
     for (int i = 0; i < 600 / kSlowness; ++i) {
       if (random() % 3 == 0) usleep(random() % 300);
-      const GroupKind kind = static_cast<GroupKind>(i % 3);
+      const GroupAction action = static_cast<GroupAction>(i % 3);
       const std::size_t count = i % 7 == 0 ? 50000 : 10;
-      Trial trial({kind, ECH_INT32, ECH_SUM, false, even_parts(rank.size, count, ECH_INT32)}, rank);
+      Trial trial({action, ECH_INT32, ECH_SUM, false, even_parts(rank.size, count, ECH_INT32)},
+                  rank);
       rank.engine.start(0, trial.work());
       if (random() % 3 == 0) usleep(random() % 300);
       rank.wait(0);
@@ -71,7 +72,7 @@ TEST_P(GroupSuite, ArmRefusesWhenThereIsNews) {
 TEST_P(GroupSuite, AbortEndsEverything) {
   for (std::size_t count : {4, 100000})
     run_group(GetParam(), 3, [&](GroupRank& rank) {
-      const Call call{GroupKind::kAllreduce, ECH_FLOAT32, ECH_SUM, false,
+      const Call call{GroupAction::kAllreduce, ECH_FLOAT32, ECH_SUM, false,
                       even_parts(3, count, ECH_FLOAT32)};
       Trial first(call, rank), second(call, rank);
       if (rank.self != 0) {  // member 0 never comes
@@ -111,8 +112,9 @@ TEST_P(GroupSuite, AbortWakesASleeper) {
 TEST_P(GroupSuite, CountsWhatItTakes) {
   run_group(GetParam(), 2, [&](GroupRank& rank) {
     EXPECT_EQ(rank.engine.bytes(), 0u);
-    Trial trial({GroupKind::kAllgather, ECH_UINT8, ECH_SUM, false, even_parts(2, 20000, ECH_UINT8)},
-                rank);
+    Trial trial(
+        {GroupAction::kAllgather, ECH_UINT8, ECH_SUM, false, even_parts(2, 20000, ECH_UINT8)},
+        rank);
     rank.run(0, trial.work());
     trial.expect_correct();
     EXPECT_EQ(rank.engine.bytes(), 10000u);

@@ -64,7 +64,7 @@ void reduce_part(Hub& hub, std::vector<Arrival>& members, const GroupPart& part)
   hub.sum.resize(std::max(hub.sum.size(), part.bytes));
   reduce(any.dtype, any.op, sources, hub.sum.data(), part.bytes / size_of(any.dtype));
   for (std::size_t m = 0; m < members.size(); ++m) {
-    if (any.kind == GroupKind::kReduceScatter && static_cast<int>(m) != part.owner) continue;
+    if (any.action == GroupAction::kReduceScatter && static_cast<int>(m) != part.owner) continue;
     give(members[m], part, hub.sum.data());
     members[m].taken += part.bytes * (members.size() - 1);
   }
@@ -74,7 +74,7 @@ void reduce_part(Hub& hub, std::vector<Arrival>& members, const GroupPart& part)
 void run(Hub& hub, std::vector<Arrival>& members) {
   for (const GroupPart& part : members.front().work.parts) {
     if (part.bytes == 0) continue;
-    if (members.front().work.kind == GroupKind::kAllgather)
+    if (members.front().work.action == GroupAction::kAllgather)
       gather_part(members, part);
     else
       reduce_part(hub, members, part);

@@ -10,7 +10,7 @@ Variant choose(const Question& question, const Thresholds& thresholds) {
     return Variant::kRead;
   const std::size_t one_shot =
       question.members <= 2 ? thresholds.one_shot_pair : thresholds.one_shot;
-  if (question.kind == GroupKind::kAllreduce && question.bytes <= one_shot)
+  if (question.action == GroupAction::kAllreduce && question.bytes <= one_shot)
     return Variant::kOneShot;
   return Variant::kStaged;
 }

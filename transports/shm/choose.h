@@ -31,7 +31,7 @@ struct Thresholds {
 };
 
 struct Question {
-  GroupKind kind;
+  GroupAction action;
   std::size_t bytes;
   int members;
   bool crowded;         // more members than cores

@@ -14,7 +14,7 @@ std::size_t line_multiple(std::size_t bytes) {
 
 // Nothing, where one-shot calls are not wanted even for what fits.
 std::size_t largest_in_line(const Team& team, const Thresholds& thresholds) {
-  const Question question{GroupKind::kAllreduce, kInlineBytes, team.size(), team.crowded, true};
+  const Question question{GroupAction::kAllreduce, kInlineBytes, team.size(), team.crowded, true};
   return choose(question, thresholds) == Variant::kOneShot ? kInlineBytes : 0;
 }
 
@@ -44,7 +44,7 @@ void Lane::start(const GroupWork& work) {
 }
 
 bool Lane::goes_in_line(const GroupWork& work) const {
-  return work.kind == GroupKind::kAllreduce && work.parts.size() == 1 &&
+  return work.action == GroupAction::kAllreduce && work.parts.size() == 1 &&
          work.parts[0].bytes <= in_line_bytes_;
 }
 
@@ -71,7 +71,7 @@ bool Lane::ready() {
 }
 
 bool Lane::try_variant() {
-  Question question{work_.kind, total_, team_.size(), team_.crowded, false};
+  Question question{work_.action, total_, team_.size(), team_.crowded, false};
   variant_ = choose(question, thresholds_);
   question.can_read_peers = true;
   const Variant best = choose(question, thresholds_);
@@ -94,7 +94,7 @@ void Lane::plan() {
   const std::size_t whole_slot = team_.segments[0].shape().slot_bytes;
   const std::size_t slot = std::min(whole_slot, thresholds_.block);
   block_ = line_multiple(slot);
-  if (variant_ == Variant::kStaged && work_.kind != GroupKind::kAllgather)
+  if (variant_ == Variant::kStaged && work_.action != GroupAction::kAllgather)
     block_ = line_multiple(slot / size);  // a slot holds a block for each owner
   if (variant_ == Variant::kRead) block_ = line_multiple(thresholds_.read_block);
   chunk_ = block_;
@@ -112,7 +112,7 @@ void Lane::plan() {
 void Lane::plan_shares() {
   if (variant_ == Variant::kOneShot) return;
   const std::size_t n = shares_.size();
-  if (work_.kind == GroupKind::kAllreduce) {
+  if (work_.action == GroupAction::kAllreduce) {
     const std::size_t units = (total_ + kLine - 1) / kLine;
     for (std::size_t o = 0; o < n; ++o)
       shares_[o] = {kAnyOwner, std::min(total_, units * o / n * kLine),
@@ -141,7 +141,7 @@ void Lane::show() {
     return {};
   };
   if (variant_ != Variant::kOneShot || !in_place) own_.input = look(work_.input, in_end);
-  if (variant_ != Variant::kOneShot && work_.kind == GroupKind::kAllreduce)
+  if (variant_ != Variant::kOneShot && work_.action == GroupAction::kAllreduce)
     own_.output = look(work_.output, out_end);
 }
 

@@ -95,10 +95,10 @@ class Lane {
   ShownPair shown(int member, std::uint64_t round) const;
 
   bool gathers() const {
-    return variant_ != Variant::kOneShot && work_.kind != GroupKind::kReduceScatter;
+    return variant_ != Variant::kOneShot && work_.action != GroupAction::kReduceScatter;
   }
   bool reduces() const {
-    return variant_ == Variant::kOneShot || work_.kind != GroupKind::kAllgather;
+    return variant_ == Variant::kOneShot || work_.action != GroupAction::kAllgather;
   }
   Region region(int owner, std::uint64_t round) const;
   LaneLines& lines(int member) const { return *lines_[member]; }

@@ -55,7 +55,7 @@ void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
   std::memcpy(line.payload, &own_, sizeof own_);
-  const bool whole = variant_ == Variant::kOneShot || work_.kind == GroupKind::kAllgather;
+  const bool whole = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather;
   for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
     if (whole == (owner == team_.self))
       put(region(owner, staged_), whole ? slot : slot + owner * block_);
@@ -80,7 +80,7 @@ void Lane::reduce() {
     known_finished_ = std::max(known_finished_, begin_);  // invariant 3
   ++reduced_;
   if (variant_ == Variant::kOneShot) return finish_round();
-  if (work_.kind != GroupKind::kAllreduce) return;
+  if (work_.action != GroupAction::kAllreduce) return;
   lines(team_.self).done.reduced.store(reduced_, std::memory_order_release);
   team_.announce(bell_);
 }

@@ -41,12 +41,13 @@ Segment open_segment(const Address& own, const Address& peer, const shm::Segment
                     ": it is in another network namespace, where we cannot wake it; start the "
                     "ranks of a host in one container");
   Fd fd(open(fmt::format("/proc/{}/fd/{}", peer.pid, peer.fd).c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd)
+  if (!fd && (errno == EACCES || errno == EPERM || errno == ENOENT))
     throw Error(
         ECH_ERR_UNSUPPORTED,
         fmt::format("{}: cannot be opened through /proc: {}; the ranks of a host must run as "
                     "one user, with /proc mounted without hidepid",
                     who, std::strerror(errno)));
+  if (!fd) throw system_error(who + ": cannot be opened through /proc");
   return Segment::map(std::move(fd), shape, peer.nonce);
 }
 
