@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The other ranks' side: connects to rank 0, again and again until it is there, and proves itself.
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <thread>
 
 #include "lib/base/error.h"
+#include "lib/bootstrap/dial.h"
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/bootstrap/text.h"
 
@@ -39,24 +38,14 @@ void await_socket(const Fd& fd, short events, Deadline deadline, const char* wha
 }
 
 Fd connect_to(const Address& root, const JoinOptions& options) {
-  Fd fd(::socket(root.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) throw system_error("cannot create a socket");
-  const int one = 1;
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  if (!options.interface.empty()) {
-    const Address from = interface_address(options.interface, root.family());
-    if (::bind(fd.get(), from.raw(), from.length) != 0)
-      throw system_error("cannot bind to " + from.host());
-  }
-  int error = ::connect(fd.get(), root.raw(), root.length) == 0 ? 0 : errno;
-  if (error == EINPROGRESS || error == EINTR) {
+  auto [fd, error] = dial(root, options.interface);
+  if (error == 0) {
     await_socket(fd, POLLOUT, std::min(options.deadline, Clock::now() + kConnectPatience),
                  "no answer to a connection request");
-    socklen_t length = sizeof error;
-    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    error = dial_error(fd);
   }
   if (error != 0) throw TryAgain{std::strerror(error), error == ECONNREFUSED};
-  return fd;
+  return std::move(fd);
 }
 
 std::string read_bytes(const Fd& fd, std::size_t size, Deadline deadline) {

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rank 0's side: accepts connections, tells ranks from strangers, and waits until all have come.
-// Nothing that strangers send is looked at beyond the fixed bytes of one Hello; what they cost and
-// who of them goes first is in guests.h.
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 
-#include "lib/base/bytes.h"
 #include "lib/base/error.h"
 #include "lib/bootstrap/failure.h"
-#include "lib/bootstrap/guests.h"
+#include "lib/bootstrap/reception.h"
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/bootstrap/text.h"
 
@@ -22,27 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kAcceptsAtOnce = 64;  // so that in a flood those who are here are heard in between
 constexpr std::chrono::milliseconds kFarewell{100};  // for the reason to reach the other ranks
-
-enum class Progress { kWaiting, kLeft, kComplete };
-
-void reply(const Guest& guest, const std::string& bytes) {
-  // The socket's buffer is empty, so this is taken whole; if not, the guest sees the closing.
-  (void)!::send(guest.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-Progress listen_to(Guest& guest) {
-  std::array<char, kHelloBytes> bytes;
-  const std::size_t wanted = kHelloBytes - guest.hello.size();
-  const ssize_t n = ::recv(guest.fd.get(), bytes.data(), wanted, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
-    return Progress::kWaiting;
-  if (n <= 0) return Progress::kLeft;
-  guest.hello.append(bytes.data(), static_cast<std::size_t>(n));
-  if (!may_be_echelon(guest.hello)) return Progress::kLeft;
-  return guest.hello.size() == kHelloBytes ? Progress::kComplete : Progress::kWaiting;
-}
 
 class Rendezvous {
  public:
@@ -66,9 +40,6 @@ class Rendezvous {
 
  private:
   void step();
-  void accept_guests();
-  bool accept_guest(Deadline now);
-  void hear_guests(const pollfd* sockets);
   void judge(Guest& guest);
   void stranger(const Guest& guest);
   std::string objection(const Hello& hello) const;
@@ -81,7 +52,7 @@ class Rendezvous {
   const JoinOptions& options_;
   const Deadline start_ = Clock::now();
   Listener listener_;
-  Guests guests_{guest_places()};
+  Reception reception_{listener_};
   Channels channels_;  // of rank i + 1; null until it has come
   int joined_ = 0;
   int strangers_ = 0;
@@ -89,64 +60,20 @@ class Rendezvous {
 };
 
 void Rendezvous::step() {
-  const Deadline now = Clock::now();
-  const short wanted = guests_.may_come(now) ? POLLIN : 0;
-  std::vector<pollfd> sockets = {{listener_.fd.get(), wanted, 0}};
-  for (const Guest& guest : guests_.all()) sockets.push_back({guest.fd.get(), POLLIN, 0});
-  const std::size_t first_rank = sockets.size();
+  std::vector<pollfd> sockets;
   std::vector<Channel*> ranks;
   for (const auto& channel : channels_) {
     if (!channel) continue;
     sockets.push_back({channel->fd(), POLLIN, 0});
     ranks.push_back(channel.get());
   }
-  const int limit = milliseconds_until(std::min(options_.deadline, guests_.when(now)));
-  if (::poll(sockets.data(), sockets.size(), limit) > 0) {
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      if (sockets[first_rank + i].revents != 0) hear_rank(*ranks[i]);
-    hear_guests(&sockets[1]);
-    accept_guests();
-  }
-  guests_.expire(Clock::now());
+  reception_.watch(sockets);
+  ::poll(sockets.data(), sockets.size(),
+         milliseconds_until(std::min(options_.deadline, reception_.when())));
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    if (sockets[i].revents != 0) hear_rank(*ranks[i]);
+  reception_.serve(&sockets[ranks.size()], [this](Guest& guest) { judge(guest); });
   if (joined_ + 1 < identity_.size && Clock::now() >= options_.deadline) throw too_late();
-}
-
-void Rendezvous::accept_guests() {
-  const Deadline now = Clock::now();
-  for (int i = 0; i < kAcceptsAtOnce && guests_.may_come(now); ++i)
-    if (!accept_guest(now)) return;
-}
-
-// False when there is none.
-bool Rendezvous::accept_guest(Deadline now) {
-  Guest guest;
-  guest.from.length = sizeof guest.from.storage;
-  guest.fd = Fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&guest.from.storage),
-                          &guest.from.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!guest.fd) {
-    const int error = errno;
-    const bool exhausted =
-        error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
-    if (exhausted && !guests_.give_up_place())
-      throw system_error(fmt::format("rank 0 cannot accept more ranks, {} have come", joined_ + 1),
-                         error);
-    return exhausted;
-  }
-  const int one = 1;
-  ::setsockopt(guest.fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-  guest.challenge = encode_challenge();
-  if (guests_.add(std::move(guest), now))
-    reply(guests_.all().back(), guests_.all().back().challenge);
-  return true;
-}
-
-// `sockets` are those of the guests, in their order.
-void Rendezvous::hear_guests(const pollfd* sockets) {
-  for (auto guest = guests_.all().begin(); guest != guests_.all().end(); ++sockets) {
-    const Progress progress = sockets->revents != 0 ? listen_to(*guest) : Progress::kWaiting;
-    if (progress == Progress::kComplete) judge(*guest);
-    guest = progress == Progress::kWaiting ? std::next(guest) : guests_.erase(guest);
-  }
 }
 
 void Rendezvous::judge(Guest& guest) {
