@@ -188,6 +188,14 @@ bool is_local(const Address& address) {
                      [&](const NamedAddress& local) { return same_host(address, local.address); });
 }
 
+Address own_address(int socket) {
+  Address address;
+  address.length = sizeof address.storage;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0)
+    return {};
+  return address;
+}
+
 std::string host_name() {
   char name[256] = "";
   if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "unknown";

@@ -44,6 +44,9 @@ Address interface_address(const std::string& interface, int family = AF_UNSPEC);
 // True when some interface of this machine has the address.
 bool is_local(const Address& address);
 
+// This end's of a connection; of no family when there is none.
+Address own_address(int socket);
+
 std::string host_name();
 
 }  // namespace echelon

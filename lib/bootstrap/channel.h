@@ -40,6 +40,7 @@ class Channel {
 
   int fd() const { return fd_.get(); }
   const Peer& peer() const { return peer_; }
+  void set_rank(int rank) { peer_.rank = rank; }
   bool open() const { return static_cast<bool>(fd_); }
 
   void send(FrameType type, Payload payload);

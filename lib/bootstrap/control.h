@@ -14,6 +14,7 @@
 
 #include "lib/base/activity.h"
 #include "lib/base/error.h"
+#include "lib/bootstrap/auth.h"
 
 namespace echelon {
 
@@ -41,6 +42,12 @@ class Control {
   virtual ~Control() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
+
+  // For `purpose`, from the job's secret: only ranks of the job can know it.
+  virtual Key key(std::string_view purpose) const = 0;
+
+  // The address of this machine at which ranks of other hosts reach it; "" when none does.
+  virtual std::string address() = 0;
 
   // Every rank's bytes, in rank order. Collective. Blocks until `deadline`; throws
   // ECH_ERR_TIMEOUT naming the missing ranks, ECH_ERR_PEER naming the rank that left.

@@ -2,8 +2,6 @@
 // The thread that reads the control connections, and how it finds out who holds up the others.
 #include <fmt/format.h>
 #include <linux/sockios.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
@@ -15,6 +13,7 @@
 #include <utility>
 
 #include "lib/base/bytes.h"
+#include "lib/base/thread.h"
 #include "lib/bootstrap/control_events.h"
 #include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/tcp_control.h"
@@ -42,13 +41,6 @@ std::vector<Peer> decode_roster(const std::string& payload, int size) {
   }
   reader.expect_end();
   return roster;
-}
-
-// Signals are the caller's; they go to its threads.
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
 // Rank 0 and the others say different things. What the wrong one says would find a state here that
@@ -215,6 +207,7 @@ bool TcpControl::has_mates(int rank) const {
 void TcpControl::attend(Attendant* attendant, const std::vector<int>& mates) {
   std::lock_guard lock(mutex_);
   attendant_ = attendant;
+  if (failure_ && attendant_ != nullptr) attendant_->failed();
   mates_.clear();
   for (int rank : mates) {
     const auto pid = static_cast<pid_t>(roster_[rank].pid);

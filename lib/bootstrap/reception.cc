@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <utility>
 
 #include "lib/base/error.h"
-#include "lib/bootstrap/handshake.h"
 
 namespace echelon {
 namespace {
@@ -35,6 +35,14 @@ Progress listen_to(Guest& guest) {
 
 void reply(const Guest& guest, const std::string& bytes) {
   (void)!::send(guest.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+std::unique_ptr<Channel> welcome(const Secret& secret, Guest& guest, const Hello& hello) {
+  reply(guest, encode_verdict(secret, guest.challenge, guest.hello, {}));
+  const SessionKeys keys = session_keys(secret, guest.challenge, guest.hello);
+  return std::make_unique<Channel>(std::move(guest.fd),
+                                   Peer{static_cast<int>(hello.rank), hello.host, hello.pid},
+                                   Channel::Keys{keys.from_root, keys.to_root});
 }
 
 void Reception::watch(std::vector<pollfd>& sockets) {

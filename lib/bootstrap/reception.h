@@ -9,16 +9,22 @@
 #include <poll.h>
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "lib/bootstrap/channel.h"
 #include "lib/bootstrap/guests.h"
+#include "lib/bootstrap/handshake.h"
 #include "lib/bootstrap/listener.h"
 
 namespace echelon {
 
 // To a guest. Its socket's buffer is empty, so this is taken whole; if not, it sees the closing.
 void reply(const Guest& guest, const std::string& bytes);
+
+// Lets in a guest whose Hello holds: the Verdict, and the channel to it.
+std::unique_ptr<Channel> welcome(const Secret& secret, Guest& guest, const Hello& hello);
 
 class Reception {
  public:
@@ -35,6 +41,9 @@ class Reception {
   // After poll(): `sockets` are those that watch() has appended last. Throws ECH_ERR_NO_MEMORY
   // when there is no descriptor for even one guest.
   void serve(const pollfd* sockets, const Judge& judge);
+
+  // All guests leave.
+  void send_away() { guests_ = Guests(guest_places()); }
 
  private:
   void accept_guests();

@@ -118,11 +118,7 @@ std::string Rendezvous::objection(const Hello& hello) const {
 }
 
 void Rendezvous::admit(Guest& guest, const Hello& hello) {
-  reply(guest, encode_verdict(identity_.secret, guest.challenge, guest.hello, {}));
-  const SessionKeys keys = session_keys(identity_.secret, guest.challenge, guest.hello);
-  channels_[hello.rank - 1] = std::make_unique<Channel>(
-      std::move(guest.fd), Peer{static_cast<int>(hello.rank), hello.host, hello.pid},
-      Channel::Keys{keys.from_root, keys.to_root});
+  channels_[hello.rank - 1] = welcome(identity_.secret, guest, hello);
   ++joined_;
 }
 

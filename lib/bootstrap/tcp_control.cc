@@ -36,6 +36,7 @@ std::string encode_roster(const std::vector<Peer>& roster) {
 TcpControl::TcpControl(const Identity& identity, Channels channels)
     : rank_(identity.rank),
       size_(identity.size),
+      secret_(identity.secret),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       poke_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       news_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
@@ -106,6 +107,16 @@ std::vector<int> TcpControl::unread() const {
   for (const auto& channel : channels_)
     if (channel->unsent()) ranks.push_back(channel->peer().rank);
   return ranks;
+}
+
+// Rank 0 may be known to ranks of its own host by an address that others cannot use.
+std::string TcpControl::address() {
+  std::lock_guard lock(mutex_);
+  for (const auto& channel : channels_) {
+    const Address own = own_address(channel->fd());
+    if (!own.is_loopback() && is_local(own)) return own.host();
+  }
+  return {};
 }
 
 // ---- sockets --------------------------------------------------------------------------------

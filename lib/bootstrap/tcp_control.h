@@ -38,6 +38,8 @@ class TcpControl final : public Control {
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
+  Key key(std::string_view purpose) const override { return subkey(secret_, {purpose}); }
+  std::string address() override;
   std::vector<std::string> allgather(std::string_view mine, Deadline deadline) override;
   void set_patience(const Patience& patience) override;
   void attend(Attendant* attendant, const std::vector<int>& mates) override;
@@ -115,6 +117,7 @@ class TcpControl final : public Control {
   // Constant after start().
   const int rank_;
   const int size_;
+  const Secret secret_;
   std::vector<Peer> roster_;
   Fd epoll_;
   Fd poke_;     // wakes the service thread

@@ -50,6 +50,18 @@ TEST_P(Sizes, Threads) {
   test::run_threads(GetParam(), [&](int rank) { whole_life(id, rank, GetParam()); });
 }
 
+TEST(Join, TellsWhereOtherHostsReachARank) {
+  for (const std::string& interface : {std::string("lo"), std::string()}) {
+    const Address root = interface_address(interface);
+    const UniqueId id = listen_for_ranks(interface);
+    test::run_threads(3, [&](int rank) {
+      const auto control = join(Identity::with(id, rank, 3), within(kLong));
+      EXPECT_EQ(control->address(), root.is_loopback() ? "" : root.host());
+      control->close(in(kLong));
+    });
+  }
+}
+
 TEST(Join, LongMessages) {
   const UniqueId id = listen_for_ranks("lo");
   test::run_threads(3, [&](int rank) {
