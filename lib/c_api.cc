@@ -179,7 +179,7 @@ ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* given) {
     Bootstrapped found = bootstrap(bootstrap_options(o, options, log));
     log(ECH_LOG_INFO, "found the other ranks by " + found.source);
     auto made = std::make_unique<ech_comm>();
-    made->communicator = create_communicator(std::move(found.control), options, log);
+    made->communicator = create_communicator({std::move(found.control)}, options, log);
     *comm = made.release();
   });
 }
@@ -192,6 +192,16 @@ ech_status ech_comm_split(ech_comm* parent, int color, int key, ech_comm** comm)
     auto made = part ? std::make_unique<ech_comm>() : nullptr;
     if (part) made->communicator = std::move(part);
     *comm = made.release();
+  });
+}
+
+ech_status ech_comm_shrink(ech_comm* failed, ech_comm** survivors) {
+  return guarded([&] {
+    require(failed != nullptr, "failed is NULL");
+    require(survivors != nullptr, "survivors is NULL");
+    auto made = std::make_unique<ech_comm>();
+    made->communicator = failed->communicator->shrink();
+    *survivors = made.release();
   });
 }
 

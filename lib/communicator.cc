@@ -81,6 +81,8 @@ Communicator::Communicator(CommunicatorParts parts)
     : options_(std::move(parts.options)),
       log_(parts.log),
       control_(std::move(parts.control)),
+      standby_(std::move(parts.standby)),
+      seats_(std::move(parts.seats)),
       rank_(control_->rank()),
       fabric_(std::move(parts.fabric)),
       places_(std::move(parts.places)),
@@ -98,6 +100,11 @@ Communicator::Communicator(CommunicatorParts parts)
 }
 
 Communicator::~Communicator() { control_->attend(nullptr, {}); }
+
+void Communicator::failed() noexcept {
+  engine_.interrupt();
+  if (standby_ && !shrinking_) standby_->answer();  // until the caller comes to shrink()
+}
 
 std::string Communicator::last_seen(int rank) const {
   const std::span<const std::byte> board = engine_.board(rank);
@@ -256,7 +263,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
                                            static_cast<int>(members.size()));
   Options options = options_;
   options.plan_if_possible = true;
-  return create_communicator(join(identity, {deadline(), options_.interface_name, log_, {}}),
+  return create_communicator({join(identity, {deadline(), options_.interface_name, log_, {}})},
                              options, log_);
 }
 

@@ -12,6 +12,7 @@
 
 #include "lib/base/log.h"
 #include "lib/bootstrap/control.h"
+#include "lib/bootstrap/standby.h"
 #include "lib/engine/engine.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/layout.h"
@@ -38,6 +39,8 @@ struct CommunicatorParts {
   Options options;
   Log log;
   std::unique_ptr<Control> control;
+  std::shared_ptr<Standby> standby;  // null for one rank that was never with others
+  std::vector<int> seats;            // by rank
   Fabric fabric;
   std::vector<RankPlace> places;
   Layout layout;
@@ -45,6 +48,8 @@ struct CommunicatorParts {
   bool native = false;
   EngineParts engine;
 };
+
+struct Membership;
 
 class Communicator final : private Watch, private Attendant {
  public:
@@ -71,6 +76,10 @@ class Communicator final : private Watch, private Attendant {
   // Splits off the ranks with the same color >= 0, ordered by (key, rank); nullptr for the others.
   std::unique_ptr<Communicator> split(int color, int key);
 
+  // Ends what is pending, here and on the other ranks, and brings together the ranks that are left.
+  // Throws as reunite() and create_communicator() do; may be called again then.
+  std::unique_ptr<Communicator> shrink();
+
   // Waits for pending operations and says goodbye. Throws; the object can only be deleted then.
   void close();
   void abort() noexcept;
@@ -94,7 +103,7 @@ class Communicator final : private Watch, private Attendant {
   // Attendant
   Snapshot activity() const override { return engine_.activity().read(); }
   std::string last_seen(int rank) const override;
-  void failed() noexcept override { engine_.interrupt(); }
+  void failed() noexcept override;
 
   Deadline deadline() const;
   PlanKey key_of(const Invocation& invocation) const;
@@ -103,10 +112,14 @@ class Communicator final : private Watch, private Attendant {
   void meet(Signature::Kind kind);
   void agree(const Signature& signature);
   void pace(const Invocation& invocation);
+  std::string name_of_seat(int seat) const;
+  std::unique_ptr<Communicator> go_on(Membership survivors) const;
 
   const Options options_;
   const Log log_;
   const std::unique_ptr<Control> control_;
+  const std::shared_ptr<Standby> standby_;
+  const std::vector<int> seats_;
   const int rank_;
   const Fabric fabric_;
   const std::vector<RankPlace> places_;
@@ -119,6 +132,8 @@ class Communicator final : private Watch, private Attendant {
   std::size_t calls_ahead_ = 0;             // broadcasts and reduces since all waited for all
   std::size_t bytes_ahead_ = 0;             // that they moved
   std::chrono::nanoseconds complain_at_{};  // of waiting, when the next line is logged
+  std::atomic<bool> shrinking_ = false;     // has been begun
+  bool shrunk_ = false;                     // and has succeeded
 };
 
 }  // namespace echelon

@@ -48,14 +48,17 @@ std::chrono::nanoseconds duration(double seconds) {
 
 class Creation {
  public:
-  Creation(std::unique_ptr<Control> control, const Options& options, const Log& log)
-      : control_(std::move(control)),
+  Creation(Membership ranks, const Options& options, const Log& log)
+      : control_(std::move(ranks.control)),
         options_(options),
         log_(log),
         deadline_(Clock::now() +
                   std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3))) {
     const double stall = std::min(options.stall, options.heartbeat / 2);
     control_->set_patience({duration(stall), duration(options.heartbeat - stall)});
+    parts_.options = options;
+    parts_.standby = std::move(ranks.standby);
+    parts_.seats = std::move(ranks.seats);
   }
 
   std::unique_ptr<Communicator> run() {
@@ -80,7 +83,6 @@ class Creation {
     connect();
     if (options_.probe && control_->size() > 1)
       probe_links(parts_.layout, parts_.engine, *control_, deadline_);
-    parts_.options = options_;
     parts_.log = log_;
     parts_.control = std::move(control_);
     return std::make_unique<Communicator>(std::move(parts_));
@@ -108,13 +110,17 @@ class Creation {
   }
 
   void introduce() {
+    Listener listener;
+    if (!parts_.standby && control_->size() > 1) listener = listen_for_survivors();
     Introduction mine{host_.id,
                       host_.name,
                       allowed_cpus(),
                       options_.slurm_address,
                       options_.slurm_pattern,
                       settings_text(options_),
-                      static_cast<std::uint32_t>(getpid())};
+                      static_cast<std::uint32_t>(getpid()),
+                      {}};
+    if (listener.fd) mine.standby = listener.address;
     for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
       ranks_.push_back(introduction_from_wire(bytes));
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -124,6 +130,27 @@ class Creation {
         throw invalid(fmt::format("{} has {}, but rank 0 has {}", parts_.rank_names[r],
                                   printable(i.settings), printable(ranks_[0].settings)));
     }
+    if (listener.fd) stand_by(std::move(listener));
+  }
+
+  // Where ranks of other hosts have found this one already.
+  Listener listen_for_survivors() const {
+    const std::string& named = options_.interface_name;
+    return listen_on_interface(named.empty() ? control_->address() : named);
+  }
+
+  // So that the ranks can find each other after a failure.
+  void stand_by(Listener listener) {
+    std::vector<Address> addresses;
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      if (!ranks_[r].standby)
+        throw invalid(parts_.rank_names[r] + " does not listen for the survivors of a failure");
+      addresses.push_back(*ranks_[r].standby);
+      parts_.seats.push_back(static_cast<int>(r));
+    }
+    parts_.standby = std::make_shared<Standby>(control_->rank(), std::move(listener),
+                                               std::move(addresses), control_->key("standby"));
+    parts_.standby->interface = options_.interface_name;
   }
 
   // Only the first rank of a host describes it.
@@ -148,10 +175,12 @@ class Creation {
     }
   }
 
-  // "+" and the text, or "-" and why there is none.
-  static std::string read_or_excuse(const std::string& path) {
+  // "+" and the text, or "-" and why there is none. A communicator that comes of another has the
+  // text from there: the file may be on a host that is gone.
+  std::string text_or_excuse() const {
     try {
-      return "+" + read_file(path);
+      if (!options_.fabric_text.empty()) return "+" + options_.fabric_text;
+      return "+" + read_file(options_.fabric_file);
     } catch (const Error& e) {
       return std::string("-") + e.what();
     }
@@ -160,12 +189,13 @@ class Creation {
   // Rank 0 reads the file, so that all ranks plan from the same one.
   void apply_fabric_file() {
     const bool mine = control_->rank() == 0 && !options_.fabric_file.empty();
-    const std::string text =
-        control_->allgather(mine ? read_or_excuse(options_.fabric_file) : "", deadline_)[0];
+    std::string text = control_->allgather(mine ? text_or_excuse() : "", deadline_)[0];
     if (text.empty()) return;
     if (text[0] != '+')
       throw invalid(fmt::format("rank 0 cannot read the fabric file: {}", text.substr(1)));
-    apply(parse_fabric_file(std::string_view(text).substr(1), options_.fabric_file), parts_.fabric);
+    text.erase(0, 1);
+    apply(parse_fabric_file(text, options_.fabric_file), parts_.fabric);
+    parts_.options.fabric_text = std::move(text);
   }
 
   // The racks that Slurm knows; those of the fabric file win.
@@ -288,9 +318,9 @@ class Creation {
 
 }  // namespace
 
-std::unique_ptr<Communicator> create_communicator(std::unique_ptr<Control> control,
-                                                  const Options& options, const Log& log) {
-  return Creation(std::move(control), options, log).run();
+std::unique_ptr<Communicator> create_communicator(Membership ranks, const Options& options,
+                                                  const Log& log) {
+  return Creation(std::move(ranks), options, log).run();
 }
 
 }  // namespace echelon

@@ -4,15 +4,25 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "lib/base/log.h"
+#include "lib/bootstrap/standby.h"
 #include "lib/communicator.h"
 #include "lib/options.h"
 
 namespace echelon {
 
-// Over a control connection that all ranks have. Collective, blocks until the deadline.
-std::unique_ptr<Communicator> create_communicator(std::unique_ptr<Control> control,
-                                                  const Options& options, const Log& log);
+// The ranks of a communicator to be.
+struct Membership {
+  std::unique_ptr<Control> control;
+  // Of survivors: what they found each other by, and their seats in it. Otherwise it is made.
+  std::shared_ptr<Standby> standby{};
+  std::vector<int> seats{};
+};
+
+// Collective, blocks until the deadline.
+std::unique_ptr<Communicator> create_communicator(Membership ranks, const Options& options,
+                                                  const Log& log);
 
 }  // namespace echelon

@@ -9,6 +9,20 @@
 
 namespace echelon {
 
+namespace {
+
+std::optional<Address> address_from(const std::string& host, std::uint32_t port) {
+  if (host.empty() && port == 0) return std::nullopt;
+  std::optional<Address> address = parse_address(host);
+  if (!address || port == 0 || port > UINT16_MAX)
+    throw invalid(
+        fmt::format("a rank's introduction: address \"{}\" port {}", printable(host), port));
+  address->set_port(static_cast<std::uint16_t>(port));
+  return address;
+}
+
+}  // namespace
+
 std::string to_wire(const Introduction& i) {
   return ByteWriter()
       .text(i.host_id)
@@ -18,6 +32,8 @@ std::string to_wire(const Introduction& i) {
       .text(i.slurm_pattern)
       .text(i.settings)
       .u32(i.pid)
+      .text(i.standby ? i.standby->host() : "")
+      .u32(i.standby ? i.standby->port() : 0)
       .take();
 }
 
@@ -31,7 +47,10 @@ Introduction introduction_from_wire(std::string_view bytes) {
   i.slurm_pattern = reader.text();
   i.settings = reader.text();
   i.pid = reader.u32();
+  const std::string standby_host = reader.text();
+  const std::uint32_t standby_port = reader.u32();
   reader.expect_end();
+  i.standby = address_from(standby_host, standby_port);
   const auto set = CpuSet::parse(cpus);
   if (!set) throw invalid(fmt::format("a rank's introduction: cpus \"{}\"", printable(cpus)));
   i.cpus = *set;

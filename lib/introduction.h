@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "lib/bootstrap/address.h"
 #include "lib/fabric/cpu_set.h"
 
 namespace echelon {
@@ -18,6 +20,7 @@ struct Introduction {
   std::string slurm_address, slurm_pattern;
   std::string settings;  // what must be alike
   std::uint32_t pid = 0;
+  std::optional<Address> standby;  // where it listens for survivors, unless they know already
 };
 
 std::string to_wire(const Introduction& introduction);

@@ -17,6 +17,7 @@ struct Options {
   bool plan_if_possible = false;  // an impossible `algorithm` is no error: the parts of a split
   std::string bootstrap = "auto";
   std::string fabric_file;     // "" = none
+  std::string fabric_text;     // what is in it, once it has been read
   std::string interface_name;  // "" = of the default route
   ech_log_level log_level = ECH_LOG_WARN;
   double timeout = 300;  // s

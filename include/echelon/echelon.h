@@ -195,6 +195,20 @@ ECH_API ech_status ech_comm_destroy(ech_comm* comm);
  * Local, does not block, thread-safe, may be called any number of times. */
 ECH_API ech_status ech_comm_abort(ech_comm* comm);
 
+/* After a failure: gives the ranks of `failed` that are left a working communicator with new ranks
+ * (the old order is kept), a fabric and plans made anew. First it ends every operation that is
+ * pending on `failed`, here and on the other ranks, with ECH_ERR_ABORTED if that has not failed
+ * yet; so it may be called by a rank that has not noticed the failure, or without one. `failed` is
+ * still to be destroyed, after its requests have been waited for. Collective over the ranks that
+ * are alive; blocks. A rank that is dead is not waited for; one that is silent is, for
+ * ECHELON_HEARTBEAT; one that lives but does not call, up to the timeout of `failed`. Then it is
+ * left out, for good. A rank that is not to take part destroys `failed` instead. Who is cut off
+ * from the others goes on by itself; look at ech_comm_size. Errors: ECH_ERR_PEER and
+ * ECH_ERR_TIMEOUT (a rank was lost meanwhile: call it again, as the others will), ECH_ERR_ABORTED
+ * (this rank was left out; the others have gone on), ECH_ERR_INVALID, ECH_ERR_NO_MEMORY,
+ * ECH_ERR_SYSTEM. */
+ECH_API ech_status ech_comm_shrink(ech_comm* failed, ech_comm** survivors);
+
 /* Local, do not block, thread-safe. Host index and local rank count hosts and the ranks of a
  * host in rank order. */
 ECH_API ech_status ech_comm_rank(const ech_comm* comm, int* rank);

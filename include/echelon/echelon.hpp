@@ -103,6 +103,12 @@ class Communicator {
     return Communicator(part);
   }
   void abort() { throw_unless_ok(ech_comm_abort(comm_)); }
+  // A communicator of the ranks that are left after a failure of this one.
+  Communicator shrink() {
+    ech_comm* survivors = nullptr;
+    throw_unless_ok(ech_comm_shrink(comm_, &survivors));
+    return Communicator(survivors);
+  }
 
   template <typename T>
   void allreduce(const T* send, T* recv, std::size_t count, ech_op op = ECH_SUM) {

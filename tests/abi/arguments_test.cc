@@ -136,6 +136,8 @@ TEST_F(Arguments, OfCreation) {
   EXPECT_EQ(ech_comm_destroy(made), ECH_OK);
   EXPECT_EQ(ech_comm_destroy(nullptr), ECH_OK);
   expect_invalid(ech_comm_abort(nullptr), "comm");
+  expect_invalid(ech_comm_shrink(nullptr, &made), "failed");
+  expect_invalid(ech_comm_shrink(comm, nullptr), "survivors");
   expect_invalid(ech_comm_split(nullptr, 0, 0, &made), "parent");
   expect_invalid(ech_comm_split(comm, 0, 0, nullptr), "comm");
 }

@@ -20,8 +20,15 @@ std::string error_of(const Decode& decode) {
   return "";
 }
 
-const Introduction kSample{"boot:1",    "node7", CpuSet::range(2, 5), "leaf.node7", "switch.node",
-                           "plan \"\"", 77};
+Address standby() {
+  Address address = *parse_address("10.0.0.7");
+  address.set_port(40'007);
+  return address;
+}
+
+const Introduction kSample{"boot:1",     "node7",       CpuSet::range(2, 5),
+                           "leaf.node7", "switch.node", "plan \"\"",
+                           77,           standby()};
 
 TEST(Introduction, RoundTrip) {
   const Introduction back = introduction_from_wire(to_wire(kSample));
@@ -32,6 +39,24 @@ TEST(Introduction, RoundTrip) {
   EXPECT_EQ(back.slurm_pattern, kSample.slurm_pattern);
   EXPECT_EQ(back.settings, kSample.settings);
   EXPECT_EQ(back.pid, kSample.pid);
+  EXPECT_EQ(back.standby->text(), "10.0.0.7:40007");
+  Introduction survivor = kSample;
+  survivor.standby.reset();
+  EXPECT_FALSE(introduction_from_wire(to_wire(survivor)).standby);
+}
+
+TEST(Introduction, AnAddressThatIsNoneIsAnError) {
+  const auto with = [](const std::string& host, std::uint32_t port) {
+    Introduction odd = kSample;
+    odd.standby.reset();
+    std::string bytes = to_wire(odd);
+    bytes.resize(bytes.size() - 8);
+    return bytes + ByteWriter().text(host).u32(port).take();
+  };
+  EXPECT_EQ(error_of([&] { introduction_from_wire(with("fd00::1", 1)); }), "");
+  for (const std::string& bytes : {with("10.0.0.1", 0), with("10.0.0.1", 65536), with("", 1),
+                                   with("node7", 80), with("10.0.0.1\n", 80)})
+    EXPECT_NE(error_of([&] { introduction_from_wire(bytes); }).find("address"), std::string::npos);
 }
 
 TEST(Introduction, EveryOtherLengthIsAnError) {
@@ -48,8 +73,17 @@ TEST(Introduction, WhatIsShownToPeopleIsOneLine) {
 }
 
 TEST(Introduction, CpusThatAreNoneAreAnError) {
-  const std::string bytes =
-      ByteWriter().text("").text("").text("5-2").text("").text("").text("").u32(1).take();
+  const std::string bytes = ByteWriter()
+                                .text("")
+                                .text("")
+                                .text("5-2")
+                                .text("")
+                                .text("")
+                                .text("")
+                                .u32(1)
+                                .text("")
+                                .u32(0)
+                                .take();
   EXPECT_NE(error_of([&] { introduction_from_wire(bytes); }).find("5-2"), std::string::npos);
 }
 

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// A communicator of the ranks that are left of another.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/bootstrap/reunion.h"
+#include "lib/bootstrap/solo_control.h"
+#include "lib/communicator.h"
+#include "lib/create.h"
+
+namespace echelon {
+namespace {
+
+constexpr double kForever = 1e9;  // s; more would not fit a clock
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(seconds, kForever) * 1e3));
+}
+
+}  // namespace
+
+std::string Communicator::name_of_seat(int seat) const {
+  const auto at = std::ranges::find(seats_, seat);
+  if (at == seats_.end()) return fmt::format("a rank that was left out before (seat {})", seat);
+  return rank_names_[at - seats_.begin()];
+}
+
+std::unique_ptr<Communicator> Communicator::shrink() {
+  if (shrunk_) throw invalid("the communicator was shrunk before: shrink the one that came of it");
+  shrinking_ = true;
+  control_->fail({ECH_ERR_ABORTED, rank_names_[rank_] + " shrinks the communicator"});
+  engine_.interrupt();
+  engine_.progress();  // ends what is pending
+  if (!standby_) return go_on({std::make_unique<SoloControl>()});
+  ReunionOptions options;
+  options.times = {milliseconds(options_.heartbeat), milliseconds(options_.timeout)};
+  options.deadline = deadline() + 2 * options.times.silent;
+  options.describe = [this](int seat) { return name_of_seat(seat); };
+  options.log = log_;
+  try {
+    Reunited reunited = reunite(*standby_, options);
+    auto survivors = go_on({std::move(reunited.control), standby_, std::move(reunited.seats)});
+    shrunk_ = true;
+    return survivors;
+  } catch (const Error&) {
+    standby_->answer();  // the caller may try again
+    throw;
+  }
+}
+
+std::unique_ptr<Communicator> Communicator::go_on(Membership survivors) const {
+  const int size = survivors.control->size();
+  Options options = options_;
+  options.plan_if_possible = true;
+  try {
+    return create_communicator(std::move(survivors), options, log_);
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("among the {} ranks that go on: {}", size, e.what()));
+  }
+}
+
+}  // namespace echelon
