@@ -49,6 +49,9 @@ void add_start_options(CLI::App& cmd, Options& o) {
 
 void add_output_options(CLI::App& cmd, Options& o) {
   cmd.add_flag("--tag-output,!--no-tag", o.tagged, "begin each line with [rank host] (default)");
+  cmd.add_flag(
+      "--keep-going", o.keep_going,
+      "when a rank fails leave the others running; exit code 0 when any of them returns 0");
   cmd.add_option("--timeout", o.timeout, "end the run after this many seconds")
       ->check(CLI::PositiveNumber);
 }

@@ -66,6 +66,7 @@ class Launcher {
   void on_signal();
   void read_input();
   bool may_read_input() const;
+  void failed(int code);
   void end(int code, int signal);
   bool running() const;
 
@@ -75,7 +76,8 @@ class Launcher {
   Fd signals_;
   bool started_ = false;
   bool ending_ = false;
-  int code_ = 0;
+  bool any_good_ = false;  // a rank has returned 0
+  int code_ = 0;           // of the first failure
   AgentLink* wants_input_ = nullptr;
   Clock::time_point deadline_ = Clock::time_point::max();  // of the run
   Clock::time_point force_at_ = Clock::time_point::max();
@@ -106,7 +108,7 @@ int Launcher::run() {
     }
     if (Clock::now() >= force_at_) break;  // an agent does not answer; its connection closes now
   }
-  return code_;
+  return plan_.keep_going && any_good_ && !ending_ ? 0 : code_;
 }
 
 bool Launcher::running() const {
@@ -220,12 +222,19 @@ void Launcher::exited(int rank, int status) {
   RankState& state = ranks_.at(rank);
   state.out.finish();
   state.err.finish();
+  any_good_ |= status == 0;
   if (status == 0 || ending_) return;
   const bool killed = WIFSIGNALED(status);
   const int number = killed ? WTERMSIG(status) : WEXITSTATUS(status);
   say(fmt::format("rank {} on {} (pid {}) {} {}", rank, state.link->host().name, state.pid,
                   killed ? "was killed by signal" : "exited with code", number));
-  end(killed ? 128 + number : number, SIGTERM);
+  failed(killed ? 128 + number : number);
+}
+
+// Part of the job has. The rest goes on if it is meant to.
+void Launcher::failed(int code) {
+  if (!plan_.keep_going) return end(code, SIGTERM);
+  if (code_ == 0) code_ = code;
 }
 
 void Launcher::lost(AgentLink& link) {
@@ -234,7 +243,7 @@ void Launcher::lost(AgentLink& link) {
   if (&link == wants_input_) wants_input_ = nullptr;
   if (finished || ending_ || !started_) return;
   say(fmt::format("{}: the connection was lost while ranks were running", link.host().name));
-  end(kExitHost, SIGTERM);
+  failed(kExitHost);
 }
 
 void Launcher::on_signal() {

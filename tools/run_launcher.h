@@ -40,6 +40,7 @@ struct RunPlan {
   Bind bind = Bind::kAuto;
   std::string interface_name;
   bool tagged = true;
+  bool keep_going = false;    // when a rank fails, or a host is lost
   double timeout = 0;         // s for the whole run; 0: none
   double check_timeout = 20;  // s for every host to answer
 };

@@ -41,6 +41,7 @@ RunPlan common_plan(const Options& options) {
   plan.interface_name = options.interface_name;
   plan.bind = options.bind;
   plan.tagged = options.tagged;
+  plan.keep_going = options.keep_going;
   plan.timeout = options.timeout;
   plan.check_timeout = options.check_timeout;
   if (std::getenv("ECHELON_PROBE") == nullptr) plan.env.push_back("ECHELON_PROBE=1");

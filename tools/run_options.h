@@ -23,6 +23,7 @@ struct Options {
   Placement placement = Placement::kBySlot;
   std::vector<std::string> env;  // NAME or NAME=VALUE
   bool tagged = true;
+  bool keep_going = false;
   double timeout = 0;
   double check_timeout = 20;
   std::string interface_name;

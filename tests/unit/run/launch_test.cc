@@ -92,6 +92,20 @@ TEST(Launch, SignalsAreNamed) {
   EXPECT_TRUE(matches(r.err, "rank 1 on [^ ]+ \\(pid [0-9]+\\) was killed by signal 9\n")) << r.err;
 }
 
+TEST(Launch, OthersKeepGoingWhenTheyAreMeantTo) {
+  const std::string script = "[ $ECHELON_RANK = 1 ] && kill -9 $$; sleep 0.5; echo done; exit ";
+  const Result r =
+      echelon_run(sh({"-n", "3", "--keep-going", "--no-tag"}, script + "$ECHELON_RANK"));
+  EXPECT_EQ(r.code, 0) << "rank 0 has come to a good end";
+  EXPECT_EQ(lines_of(r.out), (std::vector<std::string>{"done", "done"}));
+  EXPECT_TRUE(matches(r.err, "rank 1 on [^ ]+ \\(pid [0-9]+\\) was killed by signal 9\n")) << r.err;
+  EXPECT_TRUE(matches(r.err, "rank 2 on [^ ]+ \\(pid [0-9]+\\) exited with code 2\n")) << r.err;
+  EXPECT_EQ(echelon_run(sh({"-n", "3", "--keep-going"}, script + "3")).code, 137)
+      << "the first failure's code when nobody comes to a good end";
+  EXPECT_EQ(echelon_run(sh({"-n", "2", "--keep-going", "--timeout", "0.3"}, "sleep 100")).code,
+            124);
+}
+
 TEST(Launch, RanksThatIgnoreSigtermAreKilled) {
   const auto start = Clock::now();
   const Result r = echelon_run(sh(
