@@ -4,11 +4,8 @@
 // whole matrix; otherwise a third of the cases run, with every value of every axis among them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <poll.h>
-#include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -17,14 +14,13 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "tests/faults/job.h"
 #include "tests/support/ranks.h"
-#include "tools/cluster/cluster.h"
 
 namespace echelon::test {
 namespace {
 
 using cluster::Cluster;
-using Clock = std::chrono::steady_clock;
 
 constexpr double kHeartbeat = 2, kCreation = 4;  // s, as the ranks are told
 constexpr double kDeathBound = 1 * kSlowness;
@@ -72,113 +68,24 @@ std::vector<Case> matrix() {
   return all;
 }
 
-// ---- a job --------------------------------------------------------------------------------------
-
-double seconds(long long nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
-long long now() { return Clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
-
-// What a rank has said.
-struct Rank {
-  int number = 0, host = 0;
-  pid_t process = -1;
-  Fd out;
-  std::string text;
-  bool open = true;
-
-  // The rest of the line that begins with `word`, or nothing.
-  std::optional<std::string> said(std::string_view word) const {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);)
-      if (line.starts_with(word) && line.size() > word.size()) return line.substr(word.size() + 1);
-    return std::nullopt;
-  }
-};
-
-class Job {
- public:
-  Job(const Cluster& cluster, const Case& c);
-  ~Job();
-
-  // Reads until `enough` or 30 s have passed. Whether it was enough.
-  bool listen(const std::function<bool()>& enough);
-  bool all_said(std::string_view word, int except = -1) const;
-  const std::vector<Rank>& ranks() const { return ranks_; }
-  int exit_code(int rank);
-  void end(int rank) { kill(ranks_[rank].process, SIGKILL); }
-
- private:
-  void start(const Case& c, int rank, int size, int host);
-  void read_some();
-
-  const Cluster& cluster_;
-  std::vector<Rank> ranks_;
-  std::string root_;
-};
-
-Job::Job(const Cluster& cluster, const Case& c) : cluster_(cluster) {
-  root_ = fmt::format("{}:{}", Cluster::address(0), 20000 + c.number);
-  int size = 0, rank = 0;
-  for (const auto& host : cluster.spec().hosts) size += host.ranks;
-  for (int host = 0; host < cluster.size(); ++host)
-    for (int k = 0; k < cluster.spec().hosts[host].ranks; ++k) start(c, rank++, size, host);
+Job::Start start_of(const Case& c) {
+  Job::Start start;
+  start.number = c.number;
+  start.argv = [c](int rank) {
+    constexpr int kCount = 1 << 18;  // 1 MiB: several segments, all variants of shared memory
+    const bool small = c.number % 2 == 1;
+    std::vector<std::string> argv = {std::getenv("ECHELON_FAULT_RANK"), c.moment,
+                                     std::to_string(small ? 64 : kCount)};
+    if (rank != c.victim || std::string_view(c.fault) == "cut") return argv;
+    argv.push_back(c.fault);
+    argv.push_back(std::to_string(20 + 13 * c.number % 90));
+    return argv;
+  };
+  const bool creation = std::string_view(c.moment) == "creation";
+  start.env = {fmt::format("ECHELON_HEARTBEAT={}", kHeartbeat), "ECHELON_STALL=0.5",
+               fmt::format("ECHELON_TIMEOUT={}", creation ? kCreation : 60)};
+  return start;
 }
-
-void Job::start(const Case& c, int rank, int size, int host) {
-  const bool culprit = rank == c.victim && std::string_view(c.fault) != "cut";
-  constexpr int kCount = 1 << 18;  // 1 MiB: several segments, all variants of shared memory
-  const bool small = c.number % 2 == 1;
-  cluster::Command command;
-  command.argv = {std::getenv("ECHELON_FAULT_RANK"), c.moment, std::to_string(small ? 64 : kCount)};
-  if (culprit) {
-    command.argv.push_back(c.fault);
-    command.argv.push_back(std::to_string(20 + 13 * c.number % 90));
-  }
-  command.env = {
-      fmt::format("ECHELON_RANK={}", rank),
-      fmt::format("ECHELON_SIZE={}", size),
-      "ECHELON_ROOT=" + root_,
-      "ECHELON_SECRET=" + std::string(64, 'a'),
-      fmt::format("ECHELON_HEARTBEAT={}", kHeartbeat),
-      "ECHELON_STALL=0.5",
-      fmt::format("ECHELON_TIMEOUT={}", std::string_view(c.moment) == "creation" ? kCreation : 60)};
-  cluster::Pipe pipe = cluster::make_pipe();
-  command.out = pipe.write.get();
-  ranks_.push_back({rank, host, cluster_.spawn(host, command), std::move(pipe.read), {}, true});
-}
-
-Job::~Job() {
-  for (const Rank& rank : ranks_)
-    if (rank.process > 0) kill(rank.process, SIGKILL);
-  for (const Rank& rank : ranks_)
-    if (rank.process > 0) cluster::wait_for(rank.process);
-}
-
-void Job::read_some() {
-  std::vector<pollfd> fds;
-  for (const Rank& rank : ranks_) fds.push_back({rank.open ? rank.out.get() : -1, POLLIN, 0});
-  poll(fds.data(), fds.size(), 20);
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    if (fds[r].revents == 0) continue;
-    char bytes[4096];
-    const ssize_t n = read(ranks_[r].out.get(), bytes, sizeof bytes);
-    if (n > 0) ranks_[r].text.append(bytes, static_cast<std::size_t>(n));
-    ranks_[r].open = n > 0;
-  }
-}
-
-bool Job::listen(const std::function<bool()>& enough) {
-  const auto limit = Clock::now() + std::chrono::seconds(30 * kSlowness);
-  while (!enough() && Clock::now() < limit) read_some();
-  return enough();
-}
-
-bool Job::all_said(std::string_view word, int except) const {
-  for (const Rank& rank : ranks_)
-    if (rank.number != except && !rank.said(word)) return false;
-  return true;
-}
-
-int Job::exit_code(int rank) { return cluster::wait_for(std::exchange(ranks_[rank].process, -1)); }
 
 // ---- the cases ----------------------------------------------------------------------------------
 
@@ -279,7 +186,7 @@ void Faults::judge(const Rank& rank, const Rank& victim, long long struck) const
 
 TEST_P(Faults, EndEverySurvivor) {
   const int victim = GetParam().victim;
-  Job job(*cluster_, GetParam());
+  Job job(*cluster_, start_of(GetParam()));
   const long long struck = strike(job);
   const int except = is("cut") ? -1 : victim;
   const bool ended = job.listen([&] { return job.all_said("ended", except); });
