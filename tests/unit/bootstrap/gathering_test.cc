@@ -10,13 +10,16 @@
 #include <optional>
 #include <random>
 
+#include "tests/support/ranks.h"
+
 namespace echelon {
 namespace {
 
 using std::chrono::milliseconds;
 using Seats = std::vector<int>;
 
-constexpr milliseconds kWait{1000};  // for who is silent
+constexpr int kSlow = test::kSanitized ? 25 : 1;  // sanitizers at -O0 take minutes
+constexpr milliseconds kWait{1000};               // for who is silent
 constexpr WaitingTimes kTimes{kWait, 10 * kWait};
 const Deadline kStart = Deadline() + std::chrono::hours(1);
 
@@ -242,7 +245,7 @@ std::string story(const World& world) {
 }
 
 TEST(ManyGatherings, WhoComesInTimeIsIn) {
-  for (unsigned seed = 0; seed < 300; ++seed) {
+  for (unsigned seed = 0; seed < 300 / kSlow; ++seed) {
     World world(2 + static_cast<int>(seed % 15));
     world.random.seed(seed);
     Seats survivors;
@@ -264,7 +267,7 @@ TEST(ManyGatherings, WhoComesInTimeIsIn) {
 // Ranks, leaders among them, die at any moment, and some come after the waiting time.
 TEST(ManyGatherings, OnlyOneGroupGoesOn) {
   int late = 0;
-  for (unsigned seed = 0; seed < 500; ++seed) {
+  for (unsigned seed = 0; seed < 500 / kSlow; ++seed) {
     World world(2 + static_cast<int>(seed % 11));
     world.random.seed(seed);
     for (World::Rank& rank : world.ranks) {
@@ -285,11 +288,11 @@ TEST(ManyGatherings, OnlyOneGroupGoesOn) {
       EXPECT_TRUE(std::ranges::binary_search(*group, r)) << "seed " << seed;
     }
   }
-  EXPECT_GT(late, 50) << "the test does not try what it should";
+  EXPECT_GT(late, 50 / kSlow) << "the test does not try what it should";
 }
 
 TEST(ManyGatherings, AWholeHostOfLowestSeatsIsCutOff) {
-  constexpr int kSize = 200, kHost = 64;
+  constexpr int kSize = test::kSanitized ? 60 : 200, kHost = kSize / 3;
   World world(kSize);
   for (int r = 0; r < kHost; ++r) world.ranks[r].comes = INT_MAX;  // no answer of any kind
   world.run(2 * kWait.count());
