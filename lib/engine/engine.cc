@@ -8,6 +8,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/relax.h"
+#include "lib/engine/host_memory.h"
 #include "lib/reduce/reduce.h"
 
 namespace echelon {
@@ -50,9 +51,11 @@ bool needs_scratch(const Task& task) {
 
 Engine::Engine(EngineParts parts) : parts_(std::move(parts)), activity_(parts_.board) {
   const int lanes = parts_.group ? parts_.group->lanes() : kLanesWithoutGroup;
+  if (parts_.memory == nullptr) parts_.memory = std::make_unique<HostMemory>(lanes);
   for (int lane = 0; lane < lanes; ++lane) {
-    lanes_.push_back(std::make_unique<Segment>(
-        Media{parts_.transport.get(), parts_.group.get(), &parts_.group_ranks, lane}));
+    lanes_.push_back(
+        std::make_unique<Segment>(Media{parts_.transport.get(), parts_.group.get(),
+                                        &parts_.group_ranks, parts_.memory.get(), lane}));
   }
 }
 
@@ -225,6 +228,7 @@ void Engine::fail(ech_status status, const std::string& text) {
     parts_.group->abort();
     parts_.group->progress();
   }
+  parts_.memory->settle();
   for (auto& lane : lanes_) {
     if (!lane->active()) continue;
     Operation& operation = *lane->operation();

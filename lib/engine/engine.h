@@ -22,6 +22,7 @@
 #include "lib/engine/program.h"
 #include "lib/engine/segment.h"
 #include "transports/group.h"
+#include "transports/memory.h"
 #include "transports/transport.h"
 
 namespace echelon {
@@ -78,6 +79,7 @@ struct EngineParts {
   std::unique_ptr<Transport> transport;  // may be null when no program needs messages
   std::unique_ptr<GroupEngine> group;    // may be null when no program has calls
   Group group_ranks;                     // members of `group`, in its order
+  std::unique_ptr<Memory> memory;        // null: host memory
   Watch* watch = nullptr;                // may be null; outlives the engine
   std::span<std::byte> board;            // for its activity; empty: memory of its own
   std::chrono::nanoseconds spin{200'000};

@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "lib/base/dtype.h"
-#include "lib/reduce/reduce.h"
-
 namespace echelon {
 namespace {
 
@@ -14,60 +11,86 @@ constexpr std::size_t kAlignment = 64;
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) & ~(kAlignment - 1); }
 
-void reserve(std::unique_ptr<std::byte[]>& memory, std::size_t& capacity, std::size_t bytes) {
-  if (bytes <= capacity) return;
-  memory.reset();
-  memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  capacity = bytes;
-}
-
 }  // namespace
 
 void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
-  assert(!active() && !entered_);
+  assert(!active());
   work_ = work;
   next_ = 0;
+  stage_ = Stage::kBetween;
+  awaits_memory_ = false;
   failed_ = nullptr;
-  if (scratch_stride != 0) {
-    reserve(work_memory_, work_capacity_, scratch_stride * work.program->blocks);
-    work_.view.work = {work_memory_.get(), scratch_stride};
-  }
+  if (scratch_stride == 0) return;
+  const std::size_t bytes = scratch_stride * work.program->blocks;
+  work_.view.work = {media_.memory->reserve(media_.lane, Memory::Use::kWork, bytes),
+                     scratch_stride};
 }
 
 bool Segment::advance() {
   bool moved = false;
+  while (stage_ != Stage::kEnded && advance_stage()) moved = true;
+  return moved;
+}
+
+// From one stage to the next. False when something has to come first.
+bool Segment::advance_stage() {
   const auto& steps = work_.program->steps;
-  while (next_ < steps.size()) {
-    const Step& step = steps[next_];
-    if (!entered_) {
-      enter(step);
-      moved = true;
-    }
-    if (!complete(step)) return moved;
-    entered_ = false;
-    ++next_;
-    moved = true;
+  switch (stage_) {
+    case Stage::kBetween:
+      if (next_ < steps.size()) {
+        start_copies(steps[next_]);
+        stage_ = Stage::kCopying;
+      } else {
+        deliver();
+        stage_ = Stage::kDelivering;
+      }
+      return true;
+    case Stage::kCopying:
+      if (!memory_done()) return false;
+      start_step(steps[next_]);
+      stage_ = Stage::kRunning;
+      return true;
+    case Stage::kRunning:
+      if (!complete(steps[next_]) || !memory_done()) return false;
+      ++next_;
+      stage_ = Stage::kBetween;
+      return true;
+    case Stage::kDelivering:
+      if (!memory_done()) return false;
+      stage_ = Stage::kEnded;
+      return true;
+    case Stage::kEnded:
+      break;
   }
-  deliver();
-  return true;
+  return false;
+}
+
+bool Segment::memory_done() {
+  awaits_memory_ = !media_.memory->done(media_.lane);
+  return !awaits_memory_;
 }
 
 void Segment::deliver() {
   if (work_.result.empty()) return;
-  std::byte* result = work_.view.at_work(work_.result);
-  if (work_.divisor > 1) divide(work_.dtype, result, work_.view.count(work_.result), work_.divisor);
+  const View& view = work_.view;
+  std::byte* result = view.at_work(work_.result);
+  if (work_.divisor > 1)
+    media_.memory->divide(media_.lane,
+                          {work_.dtype, result, view.count(work_.result), work_.divisor});
   if (work_.deliver_to != nullptr)
-    echelon::copy(work_.deliver_to, result, work_.view.bytes(work_.result));
+    media_.memory->copy(media_.lane, work_.deliver_to, result, view.bytes(work_.result));
 }
 
-void Segment::enter(const Step& step) {
-  entered_ = true;
+void Segment::start_copies(const Step& step) {
   const View& view = work_.view;
   for (Slice slice : step.local_copies) {
     const std::byte* from = view.at(Place::kInput, slice);
     std::byte* to = view.at_work(slice);
-    if (from != to) echelon::copy(to, from, view.bytes(slice));
+    if (from != to) media_.memory->copy(media_.lane, to, from, view.bytes(slice));
   }
+}
+
+void Segment::start_step(const Step& step) {
   post(step);
   for (const Call& call : step.calls) start_call(call);
 }
@@ -89,8 +112,8 @@ void Segment::post(const Step& step) {
   incoming_at_.clear();
   std::size_t scratch = 0;
   for (const Hop& m : step.incoming) scratch += aligned(view.bytes(m.slice));
-  reserve(incoming_memory_, incoming_capacity_, scratch);
-  std::byte* at = incoming_memory_.get();
+  std::byte* at =
+      scratch == 0 ? nullptr : media_.memory->reserve(media_.lane, Memory::Use::kIncoming, scratch);
   for (std::size_t i = 0; i < step.incoming.size(); ++i) {
     const Hop& m = step.incoming[i];
     const std::size_t bytes = view.bytes(m.slice);
@@ -164,8 +187,8 @@ void Segment::apply(const Merge& merge) {
   const View& view = work_.view;
   sources_.assign(incoming_at_.begin() + merge.begin, incoming_at_.begin() + merge.end);
   sources_.insert(sources_.begin() + merge.own_index, view.at(merge.own, merge.slice));
-  echelon::reduce(work_.dtype, work_.op, sources_, view.at_work(merge.slice),
-                  view.count(merge.slice));
+  media_.memory->reduce(media_.lane, {work_.dtype, work_.op, sources_, view.at_work(merge.slice),
+                                      view.count(merge.slice)});
 }
 
 }  // namespace echelon

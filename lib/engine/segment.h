@@ -2,12 +2,12 @@
 // One segment of an operation on its way through the steps of a program.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "lib/engine/program.h"
 #include "lib/engine/view.h"
 #include "transports/group.h"
+#include "transports/memory.h"
 #include "transports/transport.h"
 
 namespace echelon {
@@ -32,6 +32,7 @@ struct Media {
   Transport* transport = nullptr;
   GroupEngine* group = nullptr;
   const Group* group_ranks = nullptr;
+  Memory* memory = nullptr;
   int lane = 0;
 };
 
@@ -50,10 +51,13 @@ class Segment {
 
   // Goes as far as it can. True when anything changed; then ended() or failed() may have.
   bool advance();
-  bool ended() const { return next_ == work_.program->steps.size() && !entered_; }
+  bool ended() const { return stage_ == Stage::kEnded; }
 
   // Whether messages, and not only the group, keep it from going on.
-  bool awaits_messages() const { return entered_ && awaits_messages_; }
+  bool awaits_messages() const { return stage_ == Stage::kRunning && awaits_messages_; }
+
+  // Whether the memory keeps it from going on.
+  bool awaits_memory() const { return active() && awaits_memory_; }
 
   // The first completion that failed, or nullptr.
   const Completion* failed() const { return failed_; }
@@ -62,8 +66,19 @@ class Segment {
   void release() { work_.program = nullptr; }
 
  private:
-  void enter(const Step& step);
+  enum class Stage {
+    kBetween,     // steps: next_ is to be entered
+    kCopying,     // the copies that come first in step next_
+    kRunning,     // the rest of it
+    kDelivering,  // the result: all steps are done
+    kEnded,
+  };
+
+  bool advance_stage();
+  void start_copies(const Step& step);
+  void start_step(const Step& step);
   void post(const Step& step);
+  bool memory_done();
   void start_call(const Call& call);
   bool complete(const Step& step);
   bool apply_merges(const Step& step, bool sends_done);
@@ -74,17 +89,16 @@ class Segment {
 
   const Media media_;
   SegmentWork work_;
-  std::size_t next_ = 0;  // step to enter, or that was entered
-  bool entered_ = false;
+  Stage stage_ = Stage::kEnded;
+  std::size_t next_ = 0;
   bool call_pending_ = false;
   bool awaits_messages_ = false;
+  bool awaits_memory_ = false;
   std::vector<Completion> sends_, receives_, incoming_;
   std::vector<char> merged_;
   std::vector<std::byte*> incoming_at_;
   std::vector<GroupPart> parts_;
   std::vector<const std::byte*> sources_;
-  std::unique_ptr<std::byte[]> incoming_memory_, work_memory_;
-  std::size_t incoming_capacity_ = 0, work_capacity_ = 0;
   const Completion* failed_ = nullptr;
 };
 

@@ -8,6 +8,8 @@
 namespace echelon {
 namespace {
 
+constexpr std::size_t kMostSources = 3;
+
 // Sources that have been armed, until the end of the scope.
 class Armed {
  public:
@@ -26,7 +28,7 @@ class Armed {
   Waitable& operator[](std::size_t i) const { return *sources_[i]; }
 
  private:
-  std::array<Waitable*, 2> sources_{};
+  std::array<Waitable*, kMostSources> sources_{};
   std::size_t count_ = 0;
 };
 
@@ -42,7 +44,7 @@ bool sleep_until_news(std::initializer_list<Waitable*> sources, int fd,
     armed[0].sleep(limit);
     return true;
   }
-  std::array<pollfd, 3> fds{};
+  std::array<pollfd, kMostSources + 1> fds{};
   nfds_t n = 0;
   for (std::size_t i = 0; i < armed.count(); ++i) fds[n++] = {armed[i].fd(), POLLIN, 0};
   if (fd >= 0) fds[n++] = {fd, POLLIN, 0};

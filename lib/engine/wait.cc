@@ -96,7 +96,9 @@ void Engine::give_way(Wait& wait) {
   if (!keep_waiting(wait, now) || first) return;
   const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
-  if (sleep_until_news({parts_.transport.get(), parts_.group.get()}, fd, limit)) ++counters_.waits;
+  const std::initializer_list<Waitable*> sources = {parts_.transport.get(), parts_.group.get(),
+                                                    parts_.memory->news()};
+  if (sleep_until_news(sources, fd, limit)) ++counters_.waits;
   check_watch();
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "algorithms/hierarchical.h"
+#include "tests/support/late_memory.h"
 #include "tests/support/ranks.h"
 #include "transports/loopback/loopback_group.h"
 #include "transports/loopback/loopback_transport.h"
@@ -59,13 +60,17 @@ struct Meeting {
   std::barrier<> everybody;
 };
 
-Engine make_engine(const Shape& shape, int rank, Meeting& meeting) {
+constexpr int kLanes = 8;
+
+Engine make_engine(const Shape& shape, int rank, Meeting& meeting,
+                   std::unique_ptr<Memory> memory = nullptr) {
   auto medium = open_loopback();
-  auto group_medium = make_loopback_group();
+  auto group_medium = make_loopback_group(kLanes);
   meeting.messages[rank] = medium->address();
   meeting.groups[rank] = group_medium->address();
   meeting.everybody.arrive_and_wait();
   EngineParts parts;
+  parts.memory = std::move(memory);
   parts.transport = medium->connect(rank, meeting.messages);
   for (const Group& host : shape.groups()) {
     const int self = host.index_of(rank);
@@ -161,10 +166,11 @@ class RankTest {
 constexpr ech_collective kCollectives[] = {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER,
                                            ECH_BROADCAST, ECH_REDUCE};
 
-void run_all(const Shape& shape) {
+void run_all(const Shape& shape, bool late_memory = false) {
   Meeting meeting(shape);
   test::run_threads(shape.size(), [&](int rank) {
-    Engine engine = make_engine(shape, rank, meeting);
+    auto memory = late_memory ? std::make_unique<test::LateMemory>(kLanes) : nullptr;
+    Engine engine = make_engine(shape, rank, meeting, std::move(memory));
     for (ech_collective collective : kCollectives)
       for (std::size_t count : {1, 2, 7, 64, 1000, 4099})
         for (std::size_t segment : {count, std::size_t{256}, std::size_t{1000}})
@@ -188,6 +194,12 @@ TEST(Engine, DirectInsideAndAcross) {
 }
 TEST(Engine, HalvingDoubling) {
   run_all({{2, 2, 2}, Algorithm::kNative, Algorithm::kHalvingDoubling, Ownership::kSplit});
+}
+
+TEST(Engine, MemoryThatIsDoneLaterOnOneHost) { run_all({{3}}, true); }
+TEST(Engine, MemoryThatIsDoneLaterOnUnequalHosts) { run_all({{3, 1, 2}}, true); }
+TEST(Engine, MemoryThatIsDoneLaterWithManyOperands) {
+  run_all({{2, 3}, Algorithm::kDirect, Algorithm::kDirect, Ownership::kSplit}, true);
 }
 
 TEST(Engine, ManyOperationsAtOnceEndInOrder) {
