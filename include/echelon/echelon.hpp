@@ -12,7 +12,7 @@
 
 #include "echelon/echelon.h"
 
-namespace echelon {
+namespace ech {
 
 class Failure : public std::runtime_error {
  public:
@@ -166,4 +166,4 @@ class Communicator {
   ech_comm* comm_ = nullptr;
 };
 
-}  // namespace echelon
+}  // namespace ech
