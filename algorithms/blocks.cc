@@ -53,14 +53,14 @@ int Blocks::delegate(int tier, int group, int r) const {
 }
 
 // Below tier 0 every rank has its own copy of every block: all of the group's ranks are one rail.
-Task Blocks::innermost(int group) const {
+GroupTask Blocks::innermost(int group) const {
   const Group& ranks = tiers_.group(0, group);
   Shares shares(ranks.size());
   for (int r = 0; r < tiers_.size(); ++r) shares[child(0, group, r)].push_back(block(r));
   return {ranks, std::move(shares)};
 }
 
-std::vector<Task> Blocks::rails(int tier, int group, int viewer) const {
+std::vector<GroupTask> Blocks::rails(int tier, int group, int viewer) const {
   const std::vector<int>& children = tiers_.children(tier, group);
   const int n = static_cast<int>(children.size());
   std::map<std::vector<int>, Shares> by_owners;
@@ -73,15 +73,15 @@ std::vector<Task> Blocks::rails(int tier, int group, int viewer) const {
     Shares& shares = by_owners.try_emplace(owners, n).first->second;
     shares[child(tier, group, r)].push_back(block(r));
   }
-  std::vector<Task> tasks;
+  std::vector<GroupTask> tasks;
   for (auto& [ranks, shares] : by_owners) tasks.push_back({Group(ranks), std::move(shares)});
   return tasks;
 }
 
-std::vector<Task> Blocks::tasks(int tier, int group, int viewer) const {
-  std::vector<Task> tasks =
-      tier == 0 ? std::vector<Task>{innermost(group)} : rails(tier, group, viewer);
-  for (Task& task : tasks)
+std::vector<GroupTask> Blocks::tasks(int tier, int group, int viewer) const {
+  std::vector<GroupTask> tasks =
+      tier == 0 ? std::vector<GroupTask>{innermost(group)} : rails(tier, group, viewer);
+  for (GroupTask& task : tasks)
     for (Slices& slices : task.shares) slices = merged(std::move(slices));
   return tasks;
 }

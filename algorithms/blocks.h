@@ -13,7 +13,7 @@
 namespace echelon {
 
 // A reduce-scatter (or, backwards in time, an allgather) on one group of ranks.
-struct Task {
+struct GroupTask {
   Group group;
   Shares shares;
 };
@@ -23,7 +23,7 @@ class Blocks {
   Blocks(const Tiers& tiers, Slice whole);
 
   // What the children of a group have to do with each other, as far as `viewer` sees it.
-  std::vector<Task> tasks(int tier, int group, int viewer) const;
+  std::vector<GroupTask> tasks(int tier, int group, int viewer) const;
 
   // Who has block r of the group after the reduce-scatter of its tier.
   int delegate(int tier, int group, int r) const;
@@ -31,8 +31,8 @@ class Blocks {
  private:
   int child(int tier, int group, int r) const;
   Slice block(int r) const { return whole_.part(r, tiers_.size()); }
-  Task innermost(int group) const;
-  std::vector<Task> rails(int tier, int group, int viewer) const;
+  GroupTask innermost(int group) const;
+  std::vector<GroupTask> rails(int tier, int group, int viewer) const;
 
   const Tiers& tiers_;
   Slice whole_;

@@ -23,9 +23,9 @@ constexpr Unit kMostUnits = Unit{1} << 40;
 struct Stage {
   int tier;
   GroupAction action;
-  bool rooted;              // one owner per task: a broadcast or a reduce
-  std::vector<Task> tasks;  // those the viewer sees
-  std::set<int> sizes;      // of all tasks
+  bool rooted;                   // one owner per task: a broadcast or a reduce
+  std::vector<GroupTask> tasks;  // those the viewer sees
+  std::set<int> sizes;           // of all tasks
 };
 
 GroupAction backwards(GroupAction action) {
@@ -152,7 +152,7 @@ std::vector<Stage> Composer::allreduce() const {
   const std::vector<Stage> down = mirrored(up);
   Stage top{tiers_.top(), GroupAction::kAllreduce, false, {}, {}};
   add_rails(top, divisions, 0);
-  for (Task& task : top.tasks) task.shares = divide(united(task.shares), task.group.size());
+  for (GroupTask& task : top.tasks) task.shares = divide(united(task.shares), task.group.size());
   up.push_back(std::move(top));
   up.insert(up.end(), down.begin(), down.end());
   return up;
@@ -166,7 +166,7 @@ std::vector<Stage> Composer::scatter_blocks() const {
     for (int g = 0; g < tiers_.groups(tier); ++g) {
       stage.sizes.insert(static_cast<int>(tiers_.children(tier, g).size()));
       if (!sees(tier, g)) continue;
-      for (Task& task : blocks.tasks(tier, g, out_.viewer()))
+      for (GroupTask& task : blocks.tasks(tier, g, out_.viewer()))
         stage.tasks.push_back(std::move(task));
     }
     up.push_back(std::move(stage));
@@ -193,7 +193,7 @@ std::vector<Stage> Composer::broadcast_split() const {
   for (int tier = 0; tier < tiers_.count(); ++tier) {
     Stage stage{tier, GroupAction::kAllgather, true, {}, {}};
     add_rails(stage, divisions, tiers_.group_of(tier, what_.root));
-    for (Task& task : stage.tasks)
+    for (GroupTask& task : stage.tasks)
       task.shares =
           all_to(tiers_.child_of(tier, what_.root), united(task.shares), task.group.size());
     stages.push_back(std::move(stage));
@@ -227,7 +227,7 @@ void Composer::add(const Stage& stage) {
   for (const int n : stage.sizes)
     if (n > 1) rounds = std::max(rounds, checked_rounds(stage, algorithm, n));
   if (rounds == 0) return;
-  for (const Task& task : stage.tasks)
+  for (const GroupTask& task : stage.tasks)
     add_collective(out_, step_, algorithm, stage.action, task.group, task.shares);
   out_.add(Phase{fmt::format("{}(tier {}) by {}", verb(stage), stage.tier, name(algorithm)),
                  stage.tier, step_, step_ + rounds});

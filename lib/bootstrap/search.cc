@@ -9,10 +9,10 @@
 #include <optional>
 #include <utility>
 
-#include "lib/bootstrap/call.h"
 #include "lib/bootstrap/door.h"
 #include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/gathering.h"
+#include "lib/bootstrap/standby_call.h"
 #include "lib/bootstrap/text.h"
 
 namespace echelon {
@@ -58,7 +58,7 @@ class Search {
   const Deadline start_ = Clock::now();
   const std::size_t most_calls_ = guest_places();  // as many descriptors as for its guests
   Gathering gathering_;
-  std::map<int, Call> calls_;                          // by seat
+  std::map<int, StandbyCall> calls_;                   // by seat
   std::map<int, std::unique_ptr<Channel>> followers_;  // by seat; none while it follows
   Deadline show_life_at_{};
   std::unique_ptr<Channel> leader_;  // null while it leads
@@ -143,15 +143,15 @@ void Search::keep_calls(Deadline now) {
 void Search::hear_calls(Deadline now) {
   for (auto& [seat, call] : calls_) {
     if (!gathering_.matters(seat)) continue;
-    const Call::State before = call.state();
-    const Call::State state = call.advance(now);
-    if (state == Call::State::kNotThere) {
+    const StandbyCall::State before = call.state();
+    const StandbyCall::State state = call.advance(now);
+    if (state == StandbyCall::State::kNotThere) {
       options_.log(ECH_LOG_INFO, fmt::format("shrink: {} is gone", describe(seat)));
       gathering_.died(seat);
     }
-    if (state == Call::State::kLives && before != state) gathering_.lives(seat, now);
-    if (state == Call::State::kLeftOut) lost_to(seat);
-    if (state == Call::State::kLetIn) follow(seat, call.take_channel(), now);
+    if (state == StandbyCall::State::kLives && before != state) gathering_.lives(seat, now);
+    if (state == StandbyCall::State::kLeftOut) lost_to(seat);
+    if (state == StandbyCall::State::kLetIn) follow(seat, call.take_channel(), now);
   }
 }
 

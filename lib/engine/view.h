@@ -14,7 +14,7 @@ namespace echelon {
 
 // One of a rank's two buffers.
 template <typename Byte>
-struct Blocks {
+struct Strided {
   Byte* data = nullptr;    // element `begin` of block 0
   std::size_t stride = 0;  // bytes from block to block; 0: only one block is there, and asked for
 };
@@ -23,15 +23,15 @@ struct View {
   Unit block_units = 1;
   std::size_t elements = 0;  // of the segment, per block
   std::size_t element_size = 1;
-  Blocks<const std::byte> input;
-  Blocks<std::byte> work;
+  Strided<const std::byte> input;
+  Strided<std::byte> work;
 
   std::size_t count(Slice s) const { return upto(s.end) - upto(s.begin); }
   std::size_t bytes(Slice s) const { return count(s) * element_size; }
 
-  // Bytes from Blocks::data to the slice.
+  // Bytes from Strided::data to the slice.
   template <typename Byte>
-  std::size_t offset(const Blocks<Byte>& blocks, Slice s) const {
+  std::size_t offset(const Strided<Byte>& blocks, Slice s) const {
     const Unit block = s.begin / block_units;
     return block * blocks.stride + within(s.begin % block_units) * element_size;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lib/bootstrap/call.h"
+#include "lib/bootstrap/standby_call.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,10 +29,10 @@ bool connected_to_itself(const Fd& fd) {
 
 }  // namespace
 
-Call::Call(const Standby& standby, int seat, std::chrono::milliseconds again)
+StandbyCall::StandbyCall(const Standby& standby, int seat, std::chrono::milliseconds again)
     : standby_(standby), seat_(seat), key_(standby.door_key(seat)), again_(again) {}
 
-void Call::begin(Deadline now) {
+void StandbyCall::begin(Deadline now) {
   state_ = State::kSilent;
   retry_at_ = Deadline::max();
   connected_ = false;
@@ -44,16 +44,16 @@ void Call::begin(Deadline now) {
   if (error == ECONNREFUSED) state_ = State::kNotThere;
 }
 
-void Call::pause(Deadline now) {
+void StandbyCall::pause(Deadline now) {
   fd_ = Fd();
   retry_at_ = now + kPause;
 }
 
-pollfd Call::watched() const {
+pollfd StandbyCall::watched() const {
   return {fd_.get(), static_cast<short>(connected_ ? POLLIN : POLLOUT), 0};
 }
 
-Call::State Call::advance(Deadline now) {
+StandbyCall::State StandbyCall::advance(Deadline now) {
   if (now >= retry_at_) begin(now);
   if (!fd_) return state_;
   pollfd entry = watched();
@@ -71,7 +71,7 @@ Call::State Call::advance(Deadline now) {
   return state_;
 }
 
-void Call::read(Deadline now) {
+void StandbyCall::read(Deadline now) {
   std::array<char, kVerdictBytes> bytes;
   const std::size_t wanted = challenge_.empty() ? kChallengeBytes : kVerdictBytes;
   const ssize_t n = ::recv(fd_.get(), bytes.data(), wanted - input_.size(), MSG_DONTWAIT);
@@ -84,7 +84,7 @@ void Call::read(Deadline now) {
     understand(now);
 }
 
-void Call::understand(Deadline now) {
+void StandbyCall::understand(Deadline now) {
   const std::string message = std::exchange(input_, {});
   if (challenge_.empty()) {
     challenge_ = message;
@@ -97,7 +97,7 @@ void Call::understand(Deadline now) {
   }
 }
 
-void Call::answer_challenge(Deadline now) {
+void StandbyCall::answer_challenge(Deadline now) {
   Hello hello;
   hello.size = static_cast<std::uint32_t>(standby_.size());
   hello.rank = static_cast<std::uint32_t>(standby_.self());
@@ -108,7 +108,7 @@ void Call::answer_challenge(Deadline now) {
   if (n != static_cast<ssize_t>(hello_.size())) pause(now);
 }
 
-void Call::obey_verdict(const Verdict& verdict, Deadline now) {
+void StandbyCall::obey_verdict(const Verdict& verdict, Deadline now) {
   if (verdict.status == kNotNow) {
     state_ = State::kLives;
     retry_at_ = now + again_;

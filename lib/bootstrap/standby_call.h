@@ -19,7 +19,7 @@
 
 namespace echelon {
 
-class Call {
+class StandbyCall {
  public:
   enum class State {
     kSilent,    // stopped, cut off, or slow
@@ -30,7 +30,7 @@ class Call {
   };
 
   // `again`: how long to believe that it lives. Throws like dial().
-  Call(const Standby& standby, int seat, std::chrono::milliseconds again);
+  StandbyCall(const Standby& standby, int seat, std::chrono::milliseconds again);
 
   State state() const { return state_; }
 
