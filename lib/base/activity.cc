@@ -161,6 +161,7 @@ void Activity::begin(std::uint64_t sequence, const Signature& signature, std::ui
 
 void Activity::advance(std::uint64_t sequence, std::uint32_t ended) {
   Entry& e = entry(sequence);
+  if (e.head.load(std::memory_order_relaxed) != sequence * 4 + kRunning) return;  // a newer call's
   const std::uint32_t segments = static_cast<std::uint32_t>(e.progress.load());
   e.progress.store(std::uint64_t{ended} << 32 | segments, std::memory_order_relaxed);
 }

@@ -51,6 +51,20 @@ TEST(Activity, KeepsTheLastCalls) {
   EXPECT_EQ(s.find(935), nullptr);
 }
 
+// As many calls later its place is another's.
+TEST(Activity, ProgressOfACallThatIsForgottenIsNobodyElses) {
+  Activity activity;
+  activity.begin(2, signature(1), 7);
+  for (std::uint64_t k = 3; k <= 66; ++k) activity.begin(k, signature(k), 9);
+  activity.advance(2, 5);
+  activity.end(2);
+  const Snapshot s = activity.read();
+  ASSERT_NE(s.find(66), nullptr);
+  EXPECT_EQ(s.find(66)->ended, 0u);
+  EXPECT_EQ(s.find(66)->segments, 9u);
+  EXPECT_TRUE(s.find(66)->running);
+}
+
 TEST(Activity, IsNeverReadHalfWritten) {
   Activity activity;
   std::atomic<bool> over = false;
