@@ -72,6 +72,8 @@ Operation* Engine::start(const Task& task) {
     free_.push_back(pool_.back().get());
   }
   Operation* operation = free_.back();
+  if (active_ == 0 && queue_.empty()) stalled_since_.reset();
+  queue_.push_back(operation);  // the last that may throw
   free_.pop_back();
   *operation = Operation();
   operation->task_ = task;
@@ -80,20 +82,19 @@ Operation* Engine::start(const Task& task) {
   if (active_ == 0 && queue_.empty()) stalled_since_.reset();
   activity_.begin(operation->sequence_, task.signature,
                   static_cast<std::uint32_t>(operation->segments_));
-  queue_.push_back(operation);
   or_fail([&] { admit(); });
   return operation;
 }
 
-// What is thrown halfway leaves steps half done: nothing can go on after it.
-template <typename Body>
-void Engine::or_fail(Body body) {
+void Engine::fail_thrown() {
   try {
-    body();
+    throw;
   } catch (const Error& e) {
     fail_here(e.code(), e.what());
   } catch (const std::bad_alloc&) {
     fail_here(ECH_ERR_NO_MEMORY, "out of memory in an operation under way");
+  } catch (const std::exception& e) {
+    fail_here(ECH_ERR_INTERNAL, e.what());
   }
 }
 
@@ -258,29 +259,36 @@ bool Engine::is_direct(const Task& task) const {
 
 void Engine::run_direct(const Task& task) {
   const int lane = static_cast<int>(next_segment_++ % lanes_.size());
+  const std::uint64_t sequence = next_sequence_++;
   const GroupPart whole{0, 0, task.count * size_of(task.dtype), 0};
   direct_ = true;
-  parts_.group->start(lane, {GroupAction::kAllreduce,
-                             task.dtype,
-                             task.op,
-                             task.input,
-                             task.output,
-                             {&whole, 1},
-                             task.signature.fingerprint()});
-  const std::uint64_t sequence = next_sequence_++;
-  activity_.begin(sequence, task.signature);
+  or_fail([&] {
+    parts_.group->start(lane, {GroupAction::kAllreduce,
+                               task.dtype,
+                               task.op,
+                               task.input,
+                               task.output,
+                               {&whole, 1},
+                               task.signature.fingerprint()});
+    activity_.begin(sequence, task.signature);
+    if (!poll_direct(lane)) wait_direct(task, sequence, lane);
+    check_group();
+  });
+  direct_ = false;
+  count(task);
+  if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
+  activity_.end(sequence);
+  stalled_since_.reset();
+  if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
+}
+
+bool Engine::poll_direct(int lane) {
   bool done = parts_.group->done(lane);
   for (int polls = 0; polls < parts_.patience && !done; ++polls) {
     relax();
     done = parts_.group->poll(lane);
   }
-  if (!done) wait_direct(task, sequence, lane);
-  direct_ = false;
-  if (!check_group() || failure_ != ECH_OK) throw Error(failure_, failure_text_);
-  activity_.end(sequence);
-  stalled_since_.reset();
-  if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
-  count(task);
+  return done;
 }
 
 std::span<const std::byte> Engine::board(int rank) const {

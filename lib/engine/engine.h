@@ -159,16 +159,26 @@ class Engine {
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);
+  bool poll_direct(int lane);
   void wait_direct(const Task& task, std::uint64_t sequence, int lane);
   template <typename Done>
   void wait_until(Done done, Wait& wait);
   void give_way(Wait& wait);
   bool past_deadline(Wait& wait, Clock::time_point now);
   bool keep_waiting(Wait& wait, Clock::time_point now);
-  template <typename Body>
-  void or_fail(Body body);
+  void fail_thrown();
   bool check_group();
   void check_watch();
+
+  // What is thrown halfway leaves steps half done: nothing can go on after it.
+  template <typename Body>
+  void or_fail(Body body) {
+    try {
+      body();
+    } catch (...) {
+      fail_thrown();
+    }
+  }
 
   EngineParts parts_;
   Activity activity_;

@@ -37,7 +37,7 @@ void Engine::wait_until(Done done, Wait& wait) {
 
 void Engine::wait(Operation& operation) {
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
-  wait_until([&] { return operation.done_; }, wait);
+  or_fail([&] { wait_until([&] { return operation.done_; }, wait); });
 }
 
 bool Engine::test(Operation& operation) {
