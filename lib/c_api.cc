@@ -46,6 +46,11 @@ Options merged_options(const ech_comm_options& o) {
   return options;
 }
 
+Deadline deadline_of(const Options& options) {
+  return std::chrono::steady_clock::now() +
+         std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3));
+}
+
 BootstrapOptions bootstrap_options(const ech_comm_options& o, const Options& options,
                                    const Log& log) {
   BootstrapOptions b;
@@ -58,8 +63,6 @@ BootstrapOptions bootstrap_options(const ech_comm_options& o, const Options& opt
   b.interface = options.interface_name;
   b.lookup = [](const char* variable) { return std::getenv(variable); };
   b.log = log;
-  b.deadline = std::chrono::steady_clock::now() +
-               std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3));
   return b;
 }
 
@@ -176,10 +179,13 @@ ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* given) {
     const ech_comm_options o = read_struct(given, "options");
     const Options options = merged_options(o);
     const Log log{o.log, o.log_context, options.log_level};
-    Bootstrapped found = bootstrap(bootstrap_options(o, options, log));
+    BootstrapOptions how = bootstrap_options(o, options, log);
+    how.deadline = deadline_of(options);
+    Bootstrapped found = bootstrap(how);
     log(ECH_LOG_INFO, "found the other ranks by " + found.source);
     auto made = std::make_unique<ech_comm>();
-    made->communicator = create_communicator({std::move(found.control)}, options, log);
+    made->communicator =
+        create_communicator({std::move(found.control)}, options, log, how.deadline);
     *comm = made.release();
   });
 }

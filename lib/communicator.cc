@@ -147,11 +147,12 @@ void Communicator::pace(const Invocation& in) {
 
 // The checked mode. What is under way ends first, for nothing moves while the others are asked.
 void Communicator::agree(const Signature& signature) {
-  engine_.drain(seconds(options_.timeout));
+  const Deadline until = deadline();
+  engine_.drain(until);
   Snapshot mine;
   mine.calls.push_back({engine_.next_sequence(), signature, true});
   std::vector<Snapshot> all;
-  for (const std::string& bytes : control_->allgather(encode_snapshot(mine), deadline()))
+  for (const std::string& bytes : control_->allgather(encode_snapshot(mine), until))
     all.push_back(decode_snapshot(bytes));
   const Comparison found = compare(all, [&](int rank) { return rank_names_[rank]; });
   if (found.mismatch.empty()) return;
@@ -180,11 +181,13 @@ void Communicator::run(const Invocation& in) {
 }
 
 // A barrier that goes with another call.
-void Communicator::meet(Signature::Kind kind) {
+void Communicator::meet(Signature::Kind kind, Deadline until) {
   Signature signature;
   signature.kind = kind;
-  engine_.drain(seconds(options_.timeout));
-  engine_.run(task_of(barrier(0), signature));
+  engine_.drain(until);
+  Task task = task_of(barrier(0), signature);
+  task.timeout = std::max(until - std::chrono::steady_clock::now(), Deadline::duration::zero());
+  engine_.run(task);
 }
 
 Task Communicator::task_of(const Invocation& in, const Signature& signature) {
@@ -219,8 +222,7 @@ void Communicator::finish(Operation* operation) {
 }
 
 Deadline Communicator::deadline() const {
-  return std::chrono::steady_clock::now() +
-         std::chrono::milliseconds(static_cast<std::int64_t>(options_.timeout * 1e3));
+  return std::chrono::steady_clock::now() + seconds(options_.timeout);
 }
 
 void Communicator::close() {
@@ -229,8 +231,9 @@ void Communicator::close() {
     control_->fail({engine_.failed(), engine_.failure()});
     return;
   }
-  meet(Signature::kDestroy);
-  control_->close(deadline());
+  const Deadline until = deadline();
+  meet(Signature::kDestroy, until);
+  control_->close(until);
 }
 
 void Communicator::abort() noexcept {
@@ -239,10 +242,11 @@ void Communicator::abort() noexcept {
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
-  meet(Signature::kSplit);
+  const Deadline until = deadline();
+  meet(Signature::kSplit, until);
   const std::string mine = ByteWriter().u32(color).u32(key).take();
   std::vector<std::pair<int, int>> members;  // (key, rank) of my color
-  const std::vector<std::string> all = control_->allgather(mine, deadline());
+  const std::vector<std::string> all = control_->allgather(mine, until);
   for (int r = 0; r < size(); ++r) {
     ByteReader reader(all[r], "a rank's color");
     const int their_color = static_cast<int>(reader.u32());
@@ -251,7 +255,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   std::ranges::sort(members);
   const bool first = color >= 0 && members.front().second == rank_;
   const std::vector<std::string> ids =
-      control_->allgather(first ? meeting_point(options_) : "", deadline());
+      control_->allgather(first ? meeting_point(options_) : "", until);
   if (color < 0) return nullptr;
   const std::string& shown = ids[members.front().second];
   ech_unique_id id{};
@@ -263,8 +267,8 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
                                            static_cast<int>(members.size()));
   Options options = options_;
   options.plan_if_possible = true;
-  return create_communicator({join(identity, {deadline(), options_.interface_name, log_, {}})},
-                             options, log_);
+  return create_communicator({join(identity, {until, options_.interface_name, log_, {}})}, options,
+                             log_, until);
 }
 
 std::string Communicator::fabric_text(ech_format format) const {

@@ -109,7 +109,7 @@ class Communicator final : private Watch, private Attendant {
   PlanKey key_of(const Invocation& invocation) const;
   Task task_of(const Invocation& invocation, const Signature& signature);
   Invocation barrier(double timeout);
-  void meet(Signature::Kind kind);
+  void meet(Signature::Kind kind, Deadline until);
   void agree(const Signature& signature);
   void pace(const Invocation& invocation);
   std::string name_of_seat(int seat) const;

@@ -48,12 +48,8 @@ std::chrono::nanoseconds duration(double seconds) {
 
 class Creation {
  public:
-  Creation(Membership ranks, const Options& options, const Log& log)
-      : control_(std::move(ranks.control)),
-        options_(options),
-        log_(log),
-        deadline_(Clock::now() +
-                  std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3))) {
+  Creation(Membership ranks, const Options& options, const Log& log, Deadline deadline)
+      : control_(std::move(ranks.control)), options_(options), log_(log), deadline_(deadline) {
     const double stall = std::min(options.stall, options.heartbeat / 2);
     control_->set_patience({duration(stall), duration(options.heartbeat - stall)});
     parts_.options = options;
@@ -319,8 +315,8 @@ class Creation {
 }  // namespace
 
 std::unique_ptr<Communicator> create_communicator(Membership ranks, const Options& options,
-                                                  const Log& log) {
-  return Creation(std::move(ranks), options, log).run();
+                                                  const Log& log, Deadline deadline) {
+  return Creation(std::move(ranks), options, log, deadline).run();
 }
 
 }  // namespace echelon

@@ -23,6 +23,6 @@ struct Membership {
 
 // Collective, blocks until the deadline.
 std::unique_ptr<Communicator> create_communicator(Membership ranks, const Options& options,
-                                                  const Log& log);
+                                                  const Log& log, Deadline deadline);
 
 }  // namespace echelon

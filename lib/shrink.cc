@@ -54,7 +54,7 @@ std::unique_ptr<Communicator> Communicator::go_on(Membership survivors) const {
   Options options = options_;
   options.plan_if_possible = true;
   try {
-    return create_communicator(std::move(survivors), options, log_);
+    return create_communicator(std::move(survivors), options, log_, deadline());
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("among the {} ranks that go on: {}", size, e.what()));
   }

@@ -164,7 +164,8 @@ typedef struct ech_comm_options {
   const char* interface_name; /* for bootstrap and control connections; NULL: see above    */
   const char* fabric_file;    /* TOML that overrides what is discovered; NULL: ECHELON_FABRIC */
   const char* algorithm;      /* plan override, see docs/plans.md; NULL: ECHELON_ALGORITHM */
-  double timeout;             /* s per operation and for creation; 0: ECHELON_TIMEOUT or 300 */
+  double timeout;             /* s for an operation, from its start, and for each of creation,
+                                 split and destruction; 0: ECHELON_TIMEOUT or 300 */
   int probe;                  /* 1: measure the links at creation, -1: never; 0: ECHELON_PROBE */
   ech_log_fn log;             /* NULL: standard error */
   void* log_context;
@@ -175,20 +176,25 @@ typedef struct ech_comm_options {
   { sizeof(ech_comm_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (ech_log_level)0 }
 
 /* Makes a communicator: finds the other ranks, discovers the fabric, exchanges it, connects.
- * Collective; blocks up to options->timeout. `options` NULL means all defaults. End it with
- * ech_comm_destroy.
- * Errors: ECH_ERR_INVALID (an option; the message names it), ECH_ERR_AUTH, ECH_ERR_TIMEOUT
- * (names the ranks that are missing), ECH_ERR_PEER, ECH_ERR_SYSTEM. */
+ * Collective; blocks up to options->timeout, and up to a second more to hear from rank 0 who is
+ * missing and to tell the others of a failure. `options` NULL means all defaults. End it with
+ * ech_comm_destroy. Thread-safe.
+ * Errors: ECH_ERR_INVALID (an option; the message names it), ECH_ERR_UNSUPPORTED, ECH_ERR_AUTH,
+ * ECH_ERR_TIMEOUT (names the ranks that are missing), ECH_ERR_PEER. */
 ECH_API ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* options);
 
 /* Splits `parent` by color; ranks of the new communicator are ordered by (key, parent rank). A
- * rank with a negative color gets NULL. Collective over the parent, blocks. The new communicator
- * is independent: it may outlive the parent and be used by another thread. */
+ * rank with a negative color gets NULL. Collective over the parent. First waits for the operations
+ * that are pending; blocks up to the parent's timeout in all, and a second more as creation does.
+ * The new communicator is independent: it may outlive the parent and be used by another thread.
+ * Errors: those of a collective, which end the parent, and those of ech_comm_create, which do
+ * not. */
 ECH_API ech_status ech_comm_split(ech_comm* parent, int color, int key, ech_comm** comm);
 
 /* Waits for the operations that are pending, then releases everything, requests that were never
  * waited for among it: no request may be used after its communicator. Collective; blocks up to
- * the communicator's timeout; after a failure or abort it is local and returns at once. */
+ * the communicator's timeout in all; after a failure or abort it is local and returns ECH_OK within
+ * 0.2 s. Everything is released whatever it returns. Errors: those of a collective. */
 ECH_API ech_status ech_comm_destroy(ech_comm* comm);
 
 /* Ends every pending and later operation, here and on the other ranks, with ECH_ERR_ABORTED.
@@ -202,11 +208,11 @@ ECH_API ech_status ech_comm_abort(ech_comm* comm);
  * still to be destroyed, after its requests have been waited for. Collective over the ranks that
  * are alive; blocks. A rank that is dead is not waited for; one that is silent is, for
  * ECHELON_HEARTBEAT; one that lives but does not call, up to the timeout of `failed`. Then it is
- * left out, for good. A rank that is not to take part destroys `failed` instead. Who is cut off
- * from the others goes on by itself; look at ech_comm_size. Errors: ECH_ERR_PEER and
- * ECH_ERR_TIMEOUT (a rank was lost meanwhile: call it again, as the others will), ECH_ERR_ABORTED
- * (this rank was left out; the others have gone on), ECH_ERR_INVALID, ECH_ERR_NO_MEMORY,
- * ECH_ERR_SYSTEM. */
+ * left out, for good, and the others make their communicator within another timeout. A rank that is
+ * not to take part destroys `failed` instead. Who is cut off from the others goes on by itself;
+ * look at ech_comm_size. Errors: ECH_ERR_PEER and ECH_ERR_TIMEOUT (a rank was lost meanwhile: call
+ * it again, as the others will), ECH_ERR_ABORTED (this rank was left out; the others have gone on),
+ * ECH_ERR_INVALID (it was shrunk before). */
 ECH_API ech_status ech_comm_shrink(ech_comm* failed, ech_comm** survivors);
 
 /* Local, do not block, thread-safe. Host index and local rank count hosts and the ranks of a
@@ -253,7 +259,7 @@ ECH_API ech_status ech_barrier(ech_comm* comm);
 /* Per operation settings. */
 typedef struct ech_call {
   size_t struct_size;
-  double timeout;    /* s; 0: the communicator's */
+  double timeout;    /* s from the start of the operation; 0: the communicator's */
   ech_memory memory; /* of both buffers */
   void* stream;      /* CUDA stream; must be NULL for host memory */
 } ech_call;
@@ -282,11 +288,14 @@ ECH_API ech_status ech_ireduce(const void* send, void* recv, size_t count, ech_d
                                ech_request** request);
 ECH_API ech_status ech_ibarrier(ech_comm* comm, const ech_call* call, ech_request** request);
 
-/* Makes progress; *done = 1 when the operation has ended. Returns the operation's status. Does
- * not block; does not free. */
+/* Makes progress; *done = 1 when the operation has ended. Returns the operation's status; a
+ * timeout that has passed ends it. Does not free. Does not block, but once when it finds a failure:
+ * up to 0.3 s, and up to ECHELON_HEARTBEAT when rank 0 does not say who has failed. Errors: those
+ * of a collective, and *done is set with them. */
 ECH_API ech_status ech_test(ech_request* request, int* done);
 
-/* Blocks until the operation ends, returns its status and frees *request (set to NULL). */
+/* Blocks until the operation ends, its timeout at the latest, returns its status and frees
+ * *request (set to NULL). Errors: those of a collective. */
 ECH_API ech_status ech_wait(ech_request** request);
 
 /* ech_wait on each of `count` requests (NULL entries are skipped); the first failure is

@@ -79,7 +79,7 @@ Operation* Engine::start(const Task& task) {
   operation->task_ = task;
   operation->sequence_ = next_sequence_++;
   operation->segments_ = (task.count + task.segment - 1) / task.segment;
-  if (active_ == 0 && queue_.empty()) stalled_since_.reset();
+  operation->deadline_ = Clock::now() + task.timeout;
   activity_.begin(operation->sequence_, task.signature,
                   static_cast<std::uint32_t>(operation->segments_));
   or_fail([&] { admit(); });

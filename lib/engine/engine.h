@@ -56,7 +56,8 @@ class Operation {
   Task task_;
   std::uint64_t sequence_ = 0;
   std::size_t segments_ = 0, started_ = 0, ended_ = 0;
-  std::optional<Clock::time_point> deadline_;  // set when it is first waited for
+  Clock::time_point deadline_;
+  bool fence_ = false;
   bool done_ = false;
   ech_status status_ = ECH_OK;
 };
@@ -109,11 +110,12 @@ class Engine {
   // Progress without blocking. True when `operation` is done; its deadline counts as in wait().
   bool test(Operation& operation);
 
-  // Blocks until `operation` is done or its deadline passes, which fails the engine.
+  // Blocks until `operation` is done or its deadline passes, which fails the engine. The deadline
+  // is counted from start(); where the short cut of run() is taken, from the first idle wait.
   void wait(Operation& operation);
 
-  // Blocks until nothing is under way, or `timeout` has passed, which fails the engine.
-  void drain(std::chrono::nanoseconds timeout);
+  // Blocks until nothing is under way, or `deadline` has passed, which fails the engine.
+  void drain(Clock::time_point deadline);
 
   // Any thread, any number of times: wakes the owning thread, whose next progress() ends everything
   // with what the watch knows, else with ECH_ERR_ABORTED.
@@ -142,7 +144,7 @@ class Engine {
     const Task* task;  // for messages; null when it is for everything under way
     std::uint64_t sequence;
     std::chrono::nanoseconds timeout;
-    std::optional<Clock::time_point>& deadline;  // set when it is first looked at
+    std::optional<Clock::time_point> deadline;  // none: set when it is first looked at
   };
 
   void admit();
@@ -190,13 +192,14 @@ class Engine {
   std::uint64_t next_sequence_ = 0;
   int active_ = 0;       // segments under way
   bool direct_ = false;  // a lane is used without a segment
-  unsigned polls_ = 0, idle_polls_ = 0, tests_ = 0;
+  unsigned polls_ = 0, idle_polls_ = 0;
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;
   std::string failure_text_;
   std::optional<Clock::time_point> idle_since_;     // nothing has come since then
   std::optional<Clock::time_point> stalled_since_;  // no segment has advanced since then
   std::string why_;                                 // what the watch last said about it
+  Clock::time_point ask_watch_at_{};                // in test(): not before
   std::atomic<bool> interrupted_{false};
 };
 

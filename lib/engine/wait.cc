@@ -14,7 +14,7 @@ namespace {
 // Polls before a rank first gives way. Polling a network is a system call, and who waits for it
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
-constexpr unsigned kTestsPerLookAtTheClock = 64;
+constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
 constexpr std::chrono::hours kLongAgo{1};  // to ask rank 0 at once
@@ -42,22 +42,26 @@ void Engine::wait(Operation& operation) {
 
 bool Engine::test(Operation& operation) {
   if (operation.done_) return true;
-  if (progress()) idle_since_.reset();
-  if (operation.done_ || ++tests_ % kTestsPerLookAtTheClock != 0) return operation.done_;
+  const bool moved = progress();
+  if (moved) idle_since_.reset();
+  if (operation.done_) return true;
+  const auto now = Clock::now();
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
-  keep_waiting(wait, Clock::now());
+  or_fail([&] {
+    if (past_deadline(wait, now) || moved || now < ask_watch_at_) return;
+    ask_watch_at_ = now + kBetweenQuestions;
+    keep_waiting(wait, now);
+  });
   return operation.done_;
 }
 
-void Engine::drain(std::chrono::nanoseconds timeout) {
-  std::optional<Clock::time_point> deadline;
-  Wait wait{nullptr, 0, timeout, deadline};
-  wait_until([&] { return active_ == 0 && queue_.empty(); }, wait);
+void Engine::drain(Clock::time_point deadline) {
+  Wait wait{nullptr, 0, deadline - Clock::now(), deadline};
+  or_fail([&] { wait_until([&] { return active_ == 0 && queue_.empty(); }, wait); });
 }
 
 void Engine::wait_direct(const Task& task, std::uint64_t sequence, int lane) {
-  std::optional<Clock::time_point> deadline;
-  Wait wait{&task, sequence, task.timeout, deadline};
+  Wait wait{&task, sequence, task.timeout, std::nullopt};
   wait_until([&] { return failure_ != ECH_OK || parts_.group->done(lane); }, wait);
 }
 

@@ -119,5 +119,29 @@ TEST_F(Engines, ABlockingWait) {
   }
 }
 
+TEST_F(Engines, ADrain) {
+  for (Moment moment : kMoments) {
+    SCOPED_TRACE(static_cast<int>(moment));
+    const auto e = engine(moment);
+    Operation* operation = e->start(task_);
+    e->drain(Clock::now() + task_.timeout);
+    ASSERT_TRUE(operation->done());
+    e->release(operation);
+    expect_failed(*e);
+  }
+}
+
+TEST_F(Engines, ADeadlineCountsFromTheStart) {
+  const auto e = engine(Moment::kNever);
+  task_.timeout = std::chrono::milliseconds(50);
+  Operation* operation = e->start(task_);
+  const auto deadline = Clock::now() + task_.timeout;
+  EXPECT_FALSE(e->test(*operation));
+  while (Clock::now() < deadline) continue;
+  EXPECT_TRUE(e->test(*operation)) << "the first look after the deadline";
+  EXPECT_EQ(operation->status(), ECH_ERR_TIMEOUT) << e->failure();
+  e->release(operation);
+}
+
 }  // namespace
 }  // namespace echelon
