@@ -61,6 +61,11 @@ Signature signature_of(const Invocation& in) {
   return s;
 }
 
+// Whether some ranks only send and others only receive.
+bool one_way(const Invocation& in) {
+  return in.collective == ECH_BROADCAST || in.collective == ECH_REDUCE;
+}
+
 std::chrono::nanoseconds seconds(double s) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(s, kForever) * 1e9));
 }
@@ -133,14 +138,21 @@ Invocation Communicator::barrier(double timeout) {
 }
 
 // Ranks that only send in a broadcast or reduce run ahead of those that receive, whose memory would
-// fill with what comes too early. So now and then all wait for all, on every rank at the same call.
-void Communicator::pace(const Invocation& in) {
-  const bool one_way = in.collective == ECH_BROADCAST || in.collective == ECH_REDUCE;
-  if (!one_way && in.count == 0 && in.collective != ECH_BARRIER) return;
-  const bool wait = one_way && (calls_ahead_ >= kMostCallsAhead || bytes_ahead_ >= kMostBytesAhead);
-  if (wait) engine_.run(task_of(barrier(in.timeout), Signature()));
-  if (wait || !one_way) calls_ahead_ = bytes_ahead_ = 0;
-  if (!one_way) return;
+// fill with what comes too early. So now and then a barrier goes before the next call, on every
+// rank the same, and what is started then waits for its end.
+void Communicator::fence_if_far_ahead(const Invocation& in) {
+  const bool far = calls_ahead_ >= kMostCallsAhead || bytes_ahead_ >= kMostBytesAhead;
+  if (!one_way(in) || !far) return;
+  engine_.fence(task_of(barrier(in.timeout), Signature()));
+  calls_ahead_ = bytes_ahead_ = 0;
+}
+
+// When it has been started, not before: what is made again after an error counts once.
+void Communicator::count_ahead(const Invocation& in) {
+  if (!one_way(in)) {
+    if (in.count > 0 || in.collective == ECH_BARRIER) calls_ahead_ = bytes_ahead_ = 0;
+    return;
+  }
   ++calls_ahead_;
   bytes_ahead_ += in.count * size_of(in.dtype);
 }
@@ -162,22 +174,29 @@ void Communicator::agree(const Signature& signature) {
 }
 
 Operation* Communicator::start(const Invocation& in) {
-  pace(in);
   if (options_.check) agree(signature_of(in));
-  if (in.count > 0) return engine_.start(task_of(in, signature_of(in)));
-  if (in.collective == ECH_BARRIER)
-    return engine_.start(task_of(barrier(in.timeout), signature_of(in)));
-  engine_.note(signature_of(in));
-  return nullptr;
+  fence_if_far_ahead(in);
+  Operation* operation = nullptr;
+  if (in.count > 0)
+    operation = engine_.start(task_of(in, signature_of(in)));
+  else if (in.collective == ECH_BARRIER)
+    operation = engine_.start(task_of(barrier(in.timeout), signature_of(in)));
+  else
+    engine_.note(signature_of(in));
+  count_ahead(in);
+  return operation;
 }
 
 void Communicator::run(const Invocation& in) {
-  pace(in);
   if (options_.check) agree(signature_of(in));
-  if (in.count > 0) return engine_.run(task_of(in, signature_of(in)));
-  if (in.collective == ECH_BARRIER)
-    return engine_.run(task_of(barrier(in.timeout), signature_of(in)));
-  engine_.note(signature_of(in));
+  fence_if_far_ahead(in);
+  if (in.count > 0)
+    engine_.run(task_of(in, signature_of(in)));
+  else if (in.collective == ECH_BARRIER)
+    engine_.run(task_of(barrier(in.timeout), signature_of(in)));
+  else
+    engine_.note(signature_of(in));
+  count_ahead(in);
 }
 
 // A barrier that goes with another call.

@@ -111,7 +111,8 @@ class Communicator final : private Watch, private Attendant {
   Invocation barrier(double timeout);
   void meet(Signature::Kind kind, Deadline until);
   void agree(const Signature& signature);
-  void pace(const Invocation& invocation);
+  void fence_if_far_ahead(const Invocation& invocation);
+  void count_ahead(const Invocation& invocation);
   std::string name_of_seat(int seat) const;
   std::unique_ptr<Communicator> go_on(Membership survivors) const;
 

@@ -63,7 +63,9 @@ Engine::~Engine() {
   if (active_ > 0 || !queue_.empty()) fail(ECH_ERR_ABORTED, "the communicator was destroyed");
 }
 
-Operation* Engine::start(const Task& task) {
+Operation* Engine::start(const Task& task) { return enqueue(task, false); }
+
+Operation* Engine::enqueue(const Task& task, bool fence) {
   assert(task.count > 0 && task.segment > 0);
   obey_interrupt();
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
@@ -77,6 +79,7 @@ Operation* Engine::start(const Task& task) {
   free_.pop_back();
   *operation = Operation();
   operation->task_ = task;
+  operation->fence_ = fence;
   operation->sequence_ = next_sequence_++;
   operation->segments_ = (task.count + task.segment - 1) / task.segment;
   operation->deadline_ = Clock::now() + task.timeout;
@@ -103,9 +106,9 @@ void Engine::release(Operation* operation) {
   free_.push_back(operation);
 }
 
-// Gives free lanes to segments, in order.
+// Gives free lanes to segments, in order, and none past a fence.
 void Engine::admit() {
-  while (!queue_.empty()) {
+  while (!queue_.empty() && fence_ == nullptr) {
     Segment& lane = *lanes_[next_segment_ % lanes_.size()];
     if (lane.active()) return;
     Operation& operation = *queue_.front();
@@ -122,6 +125,7 @@ void Engine::admit() {
     }
     lane.begin(work, scratch_stride);
     ++active_;
+    if (operation.fence_) fence_ = &operation;
     if (++operation.started_ == operation.segments_) queue_.pop_front();
     lane.advance();
     if (lane.ended()) end_segment(lane);
@@ -209,7 +213,9 @@ void Engine::finish(Operation& operation, ech_status status) {
   operation.done_ = true;
   operation.status_ = status;
   if (status == ECH_OK) activity_.end(operation.sequence_);
-  count(operation.task_);
+  if (!operation.fence_) return count(operation.task_);
+  if (fence_ == &operation) fence_ = nullptr;
+  release(&operation);
 }
 
 void Engine::count(const Task& task) {

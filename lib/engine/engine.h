@@ -2,7 +2,7 @@
 // Runs operations on transports. Every operation is cut into segments; each segment runs its
 // program's steps in order; segments of one or of several operations overlap, one per lane.
 //
-// Thread safety: one thread at a time, except abort().
+// Thread safety: one thread at a time, except interrupt(), activity() and board().
 // Invariants
 //  1. Segments are numbered over all operations in order of start, alike on every rank; segment k
 //     runs on lane k mod lanes, after segment k - lanes has ended there. So every rank makes the
@@ -100,6 +100,10 @@ class Engine {
   Operation* start(const Task& task);
   void release(Operation* operation);  // which must be done
 
+  // An operation of the engine's own, and not counted: what is started after it waits for its end.
+  // Throws like start().
+  void fence(const Task& task) { enqueue(task, true); }
+
   // start(), wait() and release() in one; throws the failure. The short cut for an allreduce that
   // is one call of the group: nothing lies between the caller and shared memory.
   void run(const Task& task);
@@ -147,6 +151,7 @@ class Engine {
     std::optional<Clock::time_point> deadline;  // none: set when it is first looked at
   };
 
+  Operation* enqueue(const Task& task, bool fence);
   void admit();
   bool advance_lanes();
   void end_segment(Segment& segment);
@@ -187,7 +192,8 @@ class Engine {
   std::vector<std::unique_ptr<Segment>> lanes_;
   std::vector<std::unique_ptr<Operation>> pool_;  // all operations ever made
   std::vector<Operation*> free_;
-  std::deque<Operation*> queue_;  // with segments that have not started, in order
+  std::deque<Operation*> queue_;      // with segments that have not started, in order
+  const Operation* fence_ = nullptr;  // the one under way
   std::uint64_t next_segment_ = 0;
   std::uint64_t next_sequence_ = 0;
   int active_ = 0;       // segments under way
