@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 #include "lib/base/dtype.h"
 #include "lib/bootstrap/bootstrap.h"
 #include "lib/bootstrap/unique_id.h"
+#include "lib/c_arguments.h"
 #include "lib/c_handles.h"
 #include "lib/create.h"
 #include "lib/guard.h"
@@ -18,18 +18,6 @@ using namespace echelon;
 namespace {
 
 using Extent = std::size_t;
-
-// Reads a size-first struct of any age into today's, the rest zero.
-template <typename T>
-T read_struct(const T* given, const char* what) {
-  T full{};
-  if (given == nullptr) return full;
-  if (given->struct_size < sizeof given->struct_size || given->struct_size > 4096)
-    throw invalid(fmt::format("{}.struct_size is {}, expected {}: use its _INIT macro", what,
-                              given->struct_size, sizeof full));
-  std::memcpy(&full, given, std::min(sizeof full, given->struct_size));
-  return full;
-}
 
 Options merged_options(const ech_comm_options& o) {
   Options options = read_options([](const char* variable) { return std::getenv(variable); });
@@ -91,11 +79,9 @@ void check_buffers(const Invocation& in, const Communicator& comm) {
   const Extent block = in.count * size_of(in.dtype);
   const bool many_in = in.collective == ECH_REDUCE_SCATTER;
   const bool many_out = in.collective == ECH_ALLGATHER;
-  const Extent factor = many_in || many_out ? comm.size() : 1;
-  require(in.count <= PTRDIFF_MAX / size_of(in.dtype) / factor, "count is too large");
+  const Extent larger = buffer_bytes(in.collective, in.count, in.dtype, comm.size());
   if (!reads || !writes || in.recv == in_place_recv(in, comm, block)) return;
-  require(!overlap(in.send, many_in ? block * factor : block, in.recv,
-                   many_out ? block * factor : block),
+  require(!overlap(in.send, many_in ? larger : block, in.recv, many_out ? larger : block),
           "send and recv overlap; see \"in place\" in echelon.h");
 }
 

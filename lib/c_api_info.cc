@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/base/dtype.h"
+#include "lib/c_arguments.h"
 #include "lib/c_handles.h"
 #include "lib/guard.h"
 #include "transports/shm/shared_alloc.h"
@@ -106,20 +107,16 @@ ech_status ech_comm_explain(ech_comm* comm, const ech_question* question, ech_fo
     require(question != nullptr, "question is NULL");
     require(text != nullptr, "text is NULL");
     require(format == ECH_TEXT || format == ECH_JSON, "format must be text or JSON");
-    require(question->struct_size >= sizeof *question, "question.struct_size is too small");
-    require(is_valid(question->op), "question.op is none");
-    require(question->memory >= ECH_MEMORY_AUTO && question->memory <= ECH_MEMORY_CUDA,
+    const ech_question q = read_struct(question, "question");
+    require(is_valid(q.collective), "question.collective is none");
+    require(is_valid(q.dtype), "question.dtype is none");
+    require(is_valid(q.op), "question.op is none");
+    require(q.memory >= ECH_MEMORY_AUTO && q.memory <= ECH_MEMORY_CUDA,
             "question.memory is none of ech_memory");
-    require(question->count <= (std::size_t{1} << 48), "question.count is too large");
-    require(is_valid(question->collective), "question.collective is none");
-    require(is_valid(question->dtype), "question.dtype is none");
     Communicator& c = *comm->communicator;
-    const bool blocks =
-        question->collective == ECH_REDUCE_SCATTER || question->collective == ECH_ALLGATHER;
-    const bool barrier = question->collective == ECH_BARRIER;
-    const std::size_t bytes = question->count * size_of(question->dtype) * (blocks ? c.size() : 1);
+    const std::size_t bytes = buffer_bytes(q.collective, q.count, q.dtype, c.size());
     const Choice choice =
-        barrier ? c.explain(ECH_ALLREDUCE, 1) : c.explain(question->collective, bytes);
+        q.collective == ECH_BARRIER ? c.explain(ECH_ALLREDUCE, 1) : c.explain(q.collective, bytes);
     *text = duplicate(format == ECH_TEXT ? explain_text(choice) : explain_json(choice));
   });
 }

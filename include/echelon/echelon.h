@@ -8,7 +8,8 @@
  *     exception leaves the library; it never prints, exits or installs signal handlers.
  *  3. A status below zero has a one-line message on the calling thread: ech_last_error().
  *  4. Structs begin with struct_size. Set them with their _INIT macro; a zero field means its
- *     default, so a program compiled against an older header keeps working.
+ *     default, so a program compiled against an older header keeps working. One compiled against
+ *     a newer header gets ECH_ERR_UNSUPPORTED when it sets a field that the library does not know.
  *  5. "Collective" means: every rank of the communicator calls it, in the same order, with
  *     matching arguments.
  *  6. Counts are elements, sizes are bytes, times are seconds.

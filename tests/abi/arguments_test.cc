@@ -177,6 +177,8 @@ TEST_F(Arguments, OfQuestions) {
   expect_invalid(ask([](auto& q) { q.op = bad<ech_op>(5); }), "op");
   expect_invalid(ask([](auto& q) { q.memory = bad<ech_memory>(3); }), "memory");
   expect_invalid(ask([](auto& q) { q.count = SIZE_MAX, q.dtype = ECH_FLOAT64; }), "count");
+  const std::size_t most = PTRDIFF_MAX / 8;
+  expect_invalid(ask([&](auto& q) { q.count = most + 1, q.dtype = ECH_FLOAT64; }), "count");
   ech_question question = ECH_QUESTION_INIT;
   expect_invalid(ech_comm_explain(nullptr, &question, ECH_TEXT, &text), "comm");
   expect_invalid(ech_comm_explain(comm, nullptr, ECH_TEXT, &text), "question");
@@ -187,6 +189,75 @@ TEST_F(Arguments, OfQuestions) {
   expect_invalid(ech_comm_fabric(comm, ECH_TEXT, nullptr), "text");
   EXPECT_EQ(text, nullptr);
   ech_text_free(nullptr);
+}
+
+using Explained = std::pair<double, std::string>;  // bytes and collective
+
+Explained explain(ech_comm* comm, const ech_question& question) {
+  char* raw = nullptr;
+  EXPECT_EQ(ech_comm_explain(comm, &question, ECH_JSON, &raw), ECH_OK) << ech_last_error();
+  const Text text(raw, ech_text_free);
+  const auto json = nlohmann::json::parse(raw != nullptr ? raw : "{}", nullptr, false);
+  return {json.value("bytes", 0.0), json.value("collective", "")};
+}
+
+TEST_F(Arguments, QuestionsOfAnyAgeAndSize) {
+  ech_question question = ECH_QUESTION_INIT;
+  question.collective = ECH_REDUCE_SCATTER;
+  question.dtype = ECH_FLOAT64;
+  question.count = PTRDIFF_MAX / 8;
+  EXPECT_EQ(explain(comm, question),
+            Explained(static_cast<double>(PTRDIFF_MAX / 8 * 8), "reduce_scatter"));
+  question.count = 10;
+  question.struct_size = offsetof(ech_question, dtype);  // an older program: int8, and no count
+  EXPECT_EQ(explain(comm, question), Explained(1, "reduce_scatter"));
+}
+
+// What a newer program hands in: today's struct and a field more.
+template <typename T>
+struct Newer {
+  explicit Newer(const T& today) : known(today) { known.struct_size = sizeof *this; }
+  T known;
+  double unknown = 0;
+};
+
+// Zero is the default, whatever it is of; anything else asks for what is not there.
+TEST_F(Arguments, FieldsOfANewerProgram) {
+  const auto expect_unknown = [](ech_status status, const std::string& what) {
+    EXPECT_EQ(status, ECH_ERR_UNSUPPORTED) << what;
+    const std::string message = ech_last_error();
+    EXPECT_NE(message.find(what + " sets a field"), message.npos) << message;
+  };
+  ech_request* request = nullptr;
+  Newer<ech_call> call(ECH_CALL_INIT);
+  const auto start = [&] {
+    return ech_iallreduce(a, b, 8, ECH_FLOAT32, ECH_SUM, comm, &call.known, &request);
+  };
+  ASSERT_EQ(start(), ECH_OK) << ech_last_error();
+  EXPECT_EQ(ech_wait(&request), ECH_OK);
+  call.unknown = 1;
+  expect_unknown(start(), "call");
+  EXPECT_EQ(request, nullptr);
+
+  char* text = nullptr;
+  Newer<ech_question> question(ECH_QUESTION_INIT);
+  ASSERT_EQ(ech_comm_explain(comm, &question.known, ECH_TEXT, &text), ECH_OK) << ech_last_error();
+  ech_text_free(text);
+  question.unknown = 1;
+  expect_unknown(ech_comm_explain(comm, &question.known, ECH_TEXT, &text), "question");
+
+  ech_comm* made = nullptr;
+  ech_unique_id id;
+  ASSERT_EQ(ech_get_unique_id(&id, "lo"), ECH_OK) << ech_last_error();
+  Newer<ech_comm_options> options(ECH_COMM_OPTIONS_INIT);
+  options.known.unique_id = &id;
+  options.known.size = 1;
+  options.unknown = -0.5;
+  expect_unknown(ech_comm_create(&made, &options.known), "options");
+  EXPECT_EQ(made, nullptr);
+  options.unknown = 0;
+  ASSERT_EQ(ech_comm_create(&made, &options.known), ECH_OK) << ech_last_error();
+  EXPECT_EQ(ech_comm_destroy(made), ECH_OK);
 }
 
 TEST_F(Arguments, FabricsAndExplanationsAreWellFormed) {
