@@ -5,7 +5,8 @@
  * Conventions
  *  1. Handles are opaque. What creates one says what ends it; that function accepts NULL.
  *  2. Every fallible function returns ech_status. Outputs are written only on ECH_OK. No C++
- *     exception leaves the library; it never prints, exits or installs signal handlers.
+ *     exception leaves the library; it never exits or installs signal handlers. It prints nothing
+ *     but the lines of its log, to standard error, and only where no log callback is given.
  *  3. A status below zero has a one-line message on the calling thread: ech_last_error().
  *  4. Structs begin with struct_size. Set them with their _INIT macro; a zero field means its
  *     default, so a program compiled against an older header keeps working. One compiled against
@@ -14,8 +15,11 @@
  *     matching arguments.
  *  6. Counts are elements, sizes are bytes, times are seconds.
  *  7. One communicator is driven by one thread at a time; different communicators by different
- *     threads at once. ech_comm_abort may be called from any thread at any time.
+ *     threads at once. What may be called from any thread says "thread-safe"; no call may race
+ *     with the ech_comm_destroy of its communicator, ech_comm_abort included.
  *  8. Passing NULL or a value outside its range returns ECH_ERR_INVALID and changes nothing.
+ *  9. Any function may return ECH_ERR_NO_MEMORY, ECH_ERR_SYSTEM and ECH_ERR_INTERNAL; lists of
+ *     errors name the others.
  */
 #ifndef ECHELON_ECHELON_H_
 #define ECHELON_ECHELON_H_
@@ -49,7 +53,9 @@ typedef enum ech_status ECH_ENUM {
   /* nothing: the call had no effect and may be made again, corrected */
   ECH_ERR_INVALID = -1,     /* the caller broke the contract                       */
   ECH_ERR_UNSUPPORTED = -2, /* valid, but not on this machine or in this build     */
-  ECH_ERR_NO_MEMORY = -3,   /* memory, descriptors or another resource ran out     */
+  ECH_ERR_NO_MEMORY = -3,   /* memory, descriptors or another resource ran out. In the middle of
+                               an operation it ends the communicator as well: every later
+                               operation then returns it, too */
   /* the operation and its communicator */
   ECH_ERR_MISMATCH = -20, /* ranks called different things                         */
   ECH_ERR_TIMEOUT = -21,  /* the deadline passed                                   */
@@ -134,11 +140,10 @@ typedef struct ech_unique_id {
   char bytes[ECH_UNIQUE_ID_BYTES];
 } ech_unique_id;
 
-/* Makes an id and starts to listen for the other ranks on `interface` (a name such as "eth0" or
- * an address; NULL: the ECHELON_INTERFACE variable, else the interface of the default route,
+/* Makes an id and starts to listen for the other ranks on `interface_name` (a name such as "eth0"
+ * or an address; NULL: the ECHELON_INTERFACE variable, else the interface of the default route,
  * else loopback). The calling process must become rank 0 of the communicator made from it.
- * Local, thread-safe, does not block.
- * Errors: ECH_ERR_INVALID (no such interface), ECH_ERR_SYSTEM. */
+ * Local, thread-safe, does not block. Errors: ECH_ERR_INVALID (no such interface). */
 ECH_API ech_status ech_get_unique_id(ech_unique_id* id, const char* interface_name);
 
 /* Gathers `bytes` bytes of every rank into recv (size x bytes, in rank order). Collective over
@@ -199,7 +204,8 @@ ECH_API ech_status ech_comm_split(ech_comm* parent, int color, int key, ech_comm
 ECH_API ech_status ech_comm_destroy(ech_comm* comm);
 
 /* Ends every pending and later operation, here and on the other ranks, with ECH_ERR_ABORTED.
- * Local, does not block, thread-safe, may be called any number of times. */
+ * Local, thread-safe, may be called any number of times, until ech_comm_destroy is called. Waits
+ * for nobody; telling rank 0 takes up to 0.3 s when it does not read. Errors: ECH_ERR_INVALID. */
 ECH_API ech_status ech_comm_abort(ech_comm* comm);
 
 /* After a failure: gives the ranks of `failed` that are left a working communicator with new ranks
@@ -217,7 +223,7 @@ ECH_API ech_status ech_comm_abort(ech_comm* comm);
 ECH_API ech_status ech_comm_shrink(ech_comm* failed, ech_comm** survivors);
 
 /* Local, do not block, thread-safe. Host index and local rank count hosts and the ranks of a
- * host in rank order. */
+ * host in rank order. Errors: ECH_ERR_INVALID. */
 ECH_API ech_status ech_comm_rank(const ech_comm* comm, int* rank);
 ECH_API ech_status ech_comm_size(const ech_comm* comm, int* size);
 ECH_API ech_status ech_comm_local_rank(const ech_comm* comm, int* local_rank);
@@ -230,9 +236,11 @@ ECH_API ech_status ech_comm_host_count(const ech_comm* comm, int* host_count);
  * In place: allreduce, reduce, broadcast with recv == send; reduce_scatter with
  * recv == send + rank x count elements; allgather with send == recv + rank x count elements.
  * Other overlaps are invalid. A count of 0 is valid and does not synchronise.
- * Errors: ECH_ERR_INVALID, ECH_ERR_UNSUPPORTED (memory kind), ECH_ERR_TIMEOUT, ECH_ERR_PEER,
- * ECH_ERR_ABORTED, ECH_ERR_NO_MEMORY. After one of the last four the communicator can only be
- * destroyed and the contents of recv are unspecified. */
+ * Errors: ECH_ERR_INVALID and ECH_ERR_UNSUPPORTED (memory kind), without effect; ECH_ERR_MISMATCH,
+ * ECH_ERR_TIMEOUT, ECH_ERR_PEER, ECH_ERR_ABORTED, ECH_ERR_AUTH (somebody tampered with the control
+ * connection), ECH_ERR_SYSTEM and ECH_ERR_INTERNAL, after which the communicator can only be
+ * shrunk or destroyed and the contents of recv are unspecified; ECH_ERR_NO_MEMORY, without effect
+ * when it came before the operation started, else like those. */
 
 /* recv[i] = op over ranks of send[i], i < count, the same bits on every rank. */
 ECH_API ech_status ech_allreduce(const void* send, void* recv, size_t count, ech_dtype dtype,
@@ -302,7 +310,7 @@ ECH_API ech_status ech_test(ech_request* request, int* done);
 ECH_API ech_status ech_wait(ech_request** request);
 
 /* ech_wait on each of `count` requests (NULL entries are skipped); the first failure is
- * returned after all have ended. */
+ * returned after all have ended. Errors: those of a collective. */
 ECH_API ech_status ech_wait_all(size_t count, ech_request** requests);
 
 /* ---- memory ------------------------------------------------------------------------------ */
@@ -310,13 +318,15 @@ ECH_API ech_status ech_wait_all(size_t count, ech_request** requests);
 /* Allocates `bytes` of zeroed memory that the other ranks of this host can map, which spares a
  * copy in every collective that uses it. Ordinary memory in every other respect. Free it with
  * ech_free after the last operation on it has ended. ECH_MEMORY_AUTO means host memory.
- * Local, thread-safe. Errors: ECH_ERR_NO_MEMORY, ECH_ERR_UNSUPPORTED (kind). */
+ * Local, thread-safe. Errors: ECH_ERR_INVALID, ECH_ERR_NO_MEMORY, ECH_ERR_UNSUPPORTED (kind). */
 ECH_API ech_status ech_alloc(void** memory, size_t bytes, ech_memory kind);
+/* NULL is accepted. Local, thread-safe. Errors: ECH_ERR_INVALID (not from ech_alloc). */
 ECH_API ech_status ech_free(void* memory);
 
 /* ---- what it knows and why it chooses ---------------------------------------------------- */
 
-/* The merged fabric of all ranks in `format`. Local. Free *text with ech_text_free. */
+/* The merged fabric of all ranks in `format`. Free *text with ech_text_free. Local, thread-safe,
+ * does not block. Errors: ECH_ERR_INVALID. */
 ECH_API ech_status ech_comm_fabric(const ech_comm* comm, ech_format format, char** text);
 
 typedef struct ech_question {
@@ -332,16 +342,20 @@ typedef struct ech_question {
   { sizeof(ech_question), ECH_ALLREDUCE, ECH_SUM, ECH_INT8, 0, ECH_MEMORY_AUTO }
 
 /* The plan for one operation: choice, predicted time, lower bound, reason, rejected candidates.
- * ECH_TEXT or ECH_JSON. Local. Free *text with ech_text_free. */
+ * ECH_TEXT or ECH_JSON. Free *text with ech_text_free. Local, does not block; only for the thread
+ * that drives the communicator, since it may make the plan. Errors: ECH_ERR_INVALID,
+ * ECH_ERR_UNSUPPORTED. */
 ECH_API ech_status ech_comm_explain(ech_comm* comm, const ech_question* question, ech_format format,
                                     char** text);
 
+/* NULL is accepted. Local, thread-safe. */
 ECH_API void ech_text_free(char* text);
 
-/* Since creation, on this rank. Set struct_size before the call; at most that much is written. */
+/* Since creation, on this rank. Set struct_size before the call; at most that much is written, and
+ * struct_size says how much. */
 typedef struct ech_counters {
   size_t struct_size;
-  uint64_t operations;       /* ended */
+  uint64_t operations;       /* ended, however; those with a count of 0 are not among them */
   uint64_t bytes;            /* sum of their buffer sizes */
   uint64_t network_bytes;    /* payload handed to the network transport */
   uint64_t network_messages; /* and in how many messages */
@@ -350,6 +364,8 @@ typedef struct ech_counters {
   uint64_t waits;            /* times this rank went to sleep while waiting */
 } ech_counters;
 
+/* Local, does not block; only for the thread that drives the communicator.
+ * Errors: ECH_ERR_INVALID. */
 ECH_API ech_status ech_comm_counters(const ech_comm* comm, ech_counters* counters);
 
 #undef ECH_ENUM
