@@ -81,14 +81,14 @@ bool Channel::receive() {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (n <= 0) return false;
-    decoder_.feed({bytes.data(), static_cast<std::size_t>(n)});
+    if (decoder_) decoder_->feed({bytes.data(), static_cast<std::size_t>(n)});
   }
   return open();
 }
 
 std::optional<Message> Channel::next() {
   try {
-    return decoder_.next();
+    return decoder_ ? decoder_->next() : std::nullopt;
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("control connection to {}: {}", peer_.text(), e.what()));
   }

@@ -52,6 +52,9 @@ class Channel {
   bool receive();
   std::optional<Message> next();  // throws ECH_ERR_AUTH naming the peer
 
+  // Forgets what has come and throws away what comes; what is sent still leaves.
+  void stop_receiving() { decoder_.reset(); }
+
   void close() { fd_ = Fd(); }
 
  private:
@@ -66,7 +69,7 @@ class Channel {
   Fd fd_;
   Peer peer_;
   FrameEncoder encoder_;
-  FrameDecoder decoder_;
+  std::optional<FrameDecoder> decoder_;  // empty: nothing is received any more
   std::deque<Outgoing> queue_;
   std::string out_;  // encoded frames
   std::size_t out_sent_ = 0;

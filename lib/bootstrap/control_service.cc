@@ -72,7 +72,7 @@ bool unconfirmed(const Channel& channel) {
 
 }  // namespace
 
-void TcpControl::serve() {
+void TcpControl::serve() noexcept {
   block_signals();
   pthread_setname_np(pthread_self(), "echelon-control");
   std::unique_lock lock(mutex_);
@@ -83,9 +83,25 @@ void TcpControl::serve() {
     ::epoll_wait(epoll_.get(), &event, 1, timeout);  // level-triggered: pump() sees it again
     while (urgent_ > 0) std::this_thread::yield();
     lock.lock();
-    pump();
-    tick(Clock::now());
+    try {
+      pump();
+      tick(Clock::now());
+    } catch (const std::exception& e) {
+      fail_by(e);
+    }
     changed_.notify_all();
+  }
+}
+
+// This thread has no caller to throw to: what it cannot do ends the communicator.
+void TcpControl::fail_by(const std::exception& exception) noexcept {
+  const auto* error = dynamic_cast<const Error*>(&exception);
+  try {
+    fail_all(error != nullptr ? *error : exhausted_, nullptr);
+  } catch (const std::exception&) {
+    // Who cannot be told sees the connection end. Our own callers know: that needs no memory.
+    for (const auto& channel : channels_)
+      if (channel->open()) drop(*channel);
   }
 }
 
@@ -117,19 +133,30 @@ void TcpControl::pump() {
     }
     Channel* const channel = channel_of(static_cast<int>(about));
     if (channel == nullptr || !channel->open()) continue;
-    if ((events[i].events & EPOLLOUT) != 0) flush(*channel);
-    if ((events[i].events & ~EPOLLOUT) != 0) receive_from(*channel);
+    serve_channel(*channel, events[i].events);
+  }
+}
+
+void TcpControl::serve_channel(Channel& channel, std::uint32_t events) {
+  try {
+    if ((events & EPOLLOUT) != 0) flush(channel);
+    if ((events & ~EPOLLOUT) != 0) receive_from(channel);
+  } catch (const Error& e) {
+    drop(channel);
+    fail_all(e, &channel);
+  } catch (const std::exception& e) {
+    // No fault of that rank, which is told. What it sends may be what there is no memory for.
+    channel.stop_receiving();
+    if (failure_)
+      drop(channel);  // it cannot be told either
+    else
+      fail_by(e);
   }
 }
 
 void TcpControl::receive_from(Channel& channel) {
   const bool open = channel.receive();
-  try {
-    while (auto message = channel.next()) handle(channel, std::move(*message));
-  } catch (const Error& e) {
-    drop(channel);
-    return fail_all(e, &channel);
-  }
+  while (auto message = channel.next()) handle(channel, std::move(*message));
   if (!open) lost(channel);
 }
 

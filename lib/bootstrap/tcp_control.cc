@@ -31,6 +31,17 @@ std::string encode_roster(const std::vector<Peer>& roster) {
   return writer.take();
 }
 
+// Lets the service thread stand back for as long as it lives, whatever is thrown meanwhile.
+class Urgent {
+ public:
+  explicit Urgent(std::atomic<int>& count) : count_(count) { ++count_; }
+  ~Urgent() { --count_; }
+  Urgent(const Urgent&) = delete;
+
+ private:
+  std::atomic<int>& count_;
+};
+
 }  // namespace
 
 TcpControl::TcpControl(const Identity& identity, Channels channels)
@@ -233,9 +244,8 @@ void TcpControl::check() {
 void TcpControl::fail(const Error& error) noexcept {
   try {
     {
-      ++urgent_;
+      const Urgent urgent(urgent_);
       std::lock_guard lock(mutex_);
-      --urgent_;
       fail_all(error, nullptr);
     }
     flush_for(kFailureLimit);

@@ -9,7 +9,8 @@
 //  2. After a failure fd() stays readable.
 //  3. Only the service thread reads the channels. It blocks without the lock, and without a time
 //     limit when nobody waits: an idle communicator costs no processor time.
-//  4. Who waits, waits for `changed_`, which the service thread signals after everything it read.
+//  4. No exception leaves the service thread: it ends the communicator instead.
+//  5. Who waits, waits for `changed_`, which the service thread signals after everything it read.
 #pragma once
 
 #include <atomic>
@@ -91,10 +92,12 @@ class TcpControl final : public Control {
   std::vector<std::string> gather_on_member(std::string_view mine, Deadline deadline);
 
   // control_service.cc: the service thread
-  void serve();
+  void serve() noexcept;
+  void fail_by(const std::exception& exception) noexcept;
   void poke() noexcept;
   int milliseconds_to_next() const;
   void pump();
+  void serve_channel(Channel& channel, std::uint32_t events);
   void receive_from(Channel& channel);
   void handle(Channel& channel, Message message);
   void drop(Channel& channel);
@@ -118,6 +121,8 @@ class TcpControl final : public Control {
   const int rank_;
   const int size_;
   const Secret secret_;
+  const Error exhausted_{ECH_ERR_NO_MEMORY,
+                         "out of memory in the thread that reads the control connections"};
   std::vector<Peer> roster_;
   Fd epoll_;
   Fd poke_;     // wakes the service thread
