@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What shared memory refuses, and the allocations that ranks can map.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
+#include "lib/base/fd.h"
 #include "transports/shm/address.h"
 #include "transports/shm/choose.h"
 #include "transports/shm/peer_memory.h"
@@ -38,6 +43,11 @@ std::string connect_error(const std::string& peer, const ShmOptions& options = {
 
 void expect_contains(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
+}
+
+bool is_mapped(const std::byte* page) {
+  unsigned char in_core = 0;
+  return mincore(const_cast<std::byte*>(page), 4096, &in_core) == 0;
 }
 
 TEST(ShmErrors, AddressesAreChecked) {
@@ -108,7 +118,123 @@ TEST(PeerMemory, ADeadMemberIsAPeerError) {
   EXPECT_EQ(memory.read(1, 8, out, sizeof read), ECH_ERR_SYSTEM);
   EXPECT_EQ(memory.read(1, address, out, sizeof read), ECH_OK);
   EXPECT_EQ(read, word);
-  EXPECT_EQ(memory.map(1, {2, 0, 999}), nullptr);
+}
+
+// Our own allocations, as another rank would map them.
+class OwnMemory : public testing::Test {
+ protected:
+  using Shared = std::unique_ptr<std::byte, decltype(&shared_free)>;
+  static Shared allocate(std::size_t bytes = 4096) {
+    return {static_cast<std::byte*>(shared_alloc(bytes)), shared_free};
+  }
+  static shm::Shown shown(const Shared& memory) {
+    const SharedRange range = find_shared(memory.get(), 1).value();
+    return {range.id, range.offset, static_cast<std::uint32_t>(range.fd)};
+  }
+  const std::byte* map(const shm::Shown& shown, std::size_t offset = 0, std::size_t bytes = 1) {
+    status_ = ECH_OK;
+    return memory_.map(0, shown, {offset, bytes}, status_);
+  }
+
+  shm::PeerMemory memory_{std::vector<std::uint32_t>(512, static_cast<std::uint32_t>(getpid()))};
+  ech_status status_ = ECH_OK;
+};
+
+TEST_F(OwnMemory, IsMappedWithinItsBounds) {
+  const Shared memory = allocate(8192);
+  memory.get()[8191] = std::byte{7};
+  shm::Shown half = shown(memory);
+  half.at = 4096;
+  const std::byte* last = map(half, 4095, 1);
+  ASSERT_NE(last, nullptr);
+  EXPECT_NE(last, memory.get() + 8191);
+  EXPECT_EQ(*last, std::byte{7});
+  for (const shm::PeerMemory::Range beyond :
+       {shm::PeerMemory::Range{4095, 2}, {4097, 0}, {0, SIZE_MAX}, {SIZE_MAX, 1}}) {
+    EXPECT_EQ(map(half, beyond.offset, beyond.bytes), nullptr);
+    EXPECT_EQ(status_, ECH_ERR_SYSTEM);
+  }
+  half.at = SIZE_MAX;
+  EXPECT_EQ(map(half, 0, 1), nullptr);
+}
+
+// A member that frees while others still use it breaks the contract, but nobody faults.
+TEST_F(OwnMemory, ThatWasFreedIsNotMistakenForWhatTookItsDescriptor) {
+  Shared memory = allocate(1 << 20);
+  const shm::Shown gone = shown(memory);
+  memory.reset();
+  EXPECT_EQ(map(gone), nullptr);
+  EXPECT_EQ(status_, ECH_ERR_SYSTEM);
+  const Shared next = allocate();
+  ASSERT_EQ(shown(next).fd, gone.fd);
+  EXPECT_EQ(map(gone), nullptr);
+  EXPECT_NE(map(shown(next)), nullptr);
+}
+
+TEST_F(OwnMemory, ThatIsNoAllocationIsRefused) {
+  const Fd plain(memfd_create("echelon-alloc-5", 0));
+  ASSERT_EQ(ftruncate(plain.get(), 4096), 0);
+  EXPECT_EQ(map({5, 0, static_cast<std::uint32_t>(plain.get())}), nullptr) << "not sealed";
+}
+
+TEST_F(OwnMemory, ThatWasFreedIsGivenBackThoughOthersHaveItMapped) {
+  Shared memory = allocate(1 << 20);
+  std::memset(memory.get(), 1, 1 << 20);
+  const Fd file(dup(static_cast<int>(shown(memory).fd)));
+  const std::byte* mapped = map(shown(memory), 0, 1 << 20);
+  ASSERT_NE(mapped, nullptr);
+  memory.reset();
+  struct stat info {};
+  ASSERT_EQ(fstat(file.get(), &info), 0);
+  EXPECT_EQ(info.st_blocks, 0);
+  EXPECT_EQ(mapped[(1 << 20) - 1], std::byte{0});
+}
+
+TEST_F(OwnMemory, ForkedProcessDoesNotTakeItAway) {
+  const Shared memory = allocate();
+  memory.get()[0] = std::byte{7};
+  const pid_t child = fork();
+  if (child == 0) {
+    shared_free(memory.get());
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(memory.get()[0], std::byte{7});
+}
+
+// In turns, as a program with many buffers uses them: none is mapped twice.
+TEST_F(OwnMemory, StaysMappedUntilThereIsTooMuch) {
+  const std::size_t most = memory_.most_mappings();
+  std::vector<Shared> buffers;
+  std::vector<const std::byte*> mapped;
+  for (std::size_t i = 0; i < most; ++i) {
+    buffers.push_back(allocate());
+    mapped.push_back(map(shown(buffers.back())));
+  }
+  for (std::size_t i = 0; i < most; ++i) EXPECT_EQ(map(shown(buffers[i])), mapped[i]) << i;
+  EXPECT_EQ(map(shown(buffers[0])), mapped[0]);
+  const Shared more = allocate();
+  ASSERT_NE(map(shown(more)), nullptr);  // in the place of the second, used longest ago
+  EXPECT_TRUE(is_mapped(mapped[0]));
+  EXPECT_FALSE(is_mapped(mapped[1]));
+}
+
+TEST(PeerMemory, MapsForManyBuffers) {
+  EXPECT_GE(shm::PeerMemory({1, 2, 3, 4, 5, 6, 7, 8}).most_mappings(), 1024u);
+}
+
+TEST(PeerMemory, AnAllocationOfADeadMemberIsAPeerError) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  siginfo_t ended;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  shm::PeerMemory memory({static_cast<std::uint32_t>(child)});
+  ech_status status = ECH_OK;
+  EXPECT_EQ(memory.map(0, {2, 0, 3}, {0, 1}, status), nullptr);
+  EXPECT_EQ(status, ECH_ERR_PEER) << "a zombie";
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(memory.map(0, {2, 0, 3}, {0, 1}, status), nullptr);
+  EXPECT_EQ(status, ECH_ERR_PEER);
 }
 
 TEST(SharedAlloc, FindsWhatItGave) {

@@ -112,11 +112,8 @@ const std::byte* Lane::fetch_input(int member, const Piece& piece, std::size_t s
   const Shown from = shown(member, reduced_).input;
   if (from.where == Shown::kSlot)
     return team_.segments[member].input_slot(index_, parity(reduced_)) + at;
-  if (from.where != Shown::kAddress) {
-    const std::byte* base = team_.memory.map(member, from);
-    if (base == nullptr) team_.failure = ECH_ERR_SYSTEM;
-    return base == nullptr ? nullptr : base + from.at + piece.input_offset;
-  }
+  if (from.where != Shown::kAddress)
+    return team_.memory.map(member, from, {piece.input_offset, piece.bytes}, team_.failure);
   std::byte* scratch = team_.scratch.data() + member * chunk_ + piece.position;
   const ech_status status =
       team_.memory.read(member, from.at + piece.input_offset, scratch, piece.bytes);
@@ -169,11 +166,8 @@ void Lane::fetch_output(int owner, const Piece& piece, std::size_t slot_at) {
     if (status != ECH_OK) team_.failure = status;
     return;
   }
-  const std::byte* base = team_.memory.map(owner, from);
-  if (base == nullptr)
-    team_.failure = ECH_ERR_SYSTEM;
-  else
-    deliver(out, base + from.at + offset, piece.bytes, streaming_);
+  const std::byte* data = team_.memory.map(owner, from, {offset, piece.bytes}, team_.failure);
+  if (data != nullptr) deliver(out, data, piece.bytes, streaming_);
 }
 
 }  // namespace echelon::shm

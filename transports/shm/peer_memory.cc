@@ -4,42 +4,43 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "lib/base/fd.h"
 
 namespace echelon::shm {
 namespace {
 
-constexpr std::size_t kMappings = 32;  // per member; more are dropped, the oldest first
+// Of all members together: the kernel's limit for a process is 65530 (vm.max_map_count).
+constexpr std::size_t kMostMappings = 16384;
+constexpr std::size_t kLeastMappings = 32;  // per member all the same
+
+// Not one that has ended and that nobody has waited for yet.
+bool is_alive(std::uint32_t pid) {
+  char first = 0;
+  return readlink(fmt::format("/proc/{}/exe", pid).c_str(), &first, 1) >= 0;
+}
 
 }  // namespace
 
-PeerMemory::Mapping::Mapping(std::uint32_t pid, const Shown& shown)
-    : id(shown.where), fd(shown.fd) {
+PeerMemory::PeerMemory(std::vector<std::uint32_t> pids)
+    : pids_(std::move(pids)),
+      most_mappings_(
+          std::max(kLeastMappings, kMostMappings / std::max<std::size_t>(1, pids_.size()))),
+      peers_(pids_.size()) {}
+
+PeerMemory::Mapping::Mapping(std::uint32_t pid, const Shown& shown) : fd(shown.fd) {
   const Fd file(open(fmt::format("/proc/{}/fd/{}", pid, shown.fd).c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat info {};
-  if (!file || fstat(file.get(), &info) != 0) return;
-  const auto size = static_cast<std::size_t>(info.st_size);
-  void* memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  const auto size = file ? shared_size(file, shown.where) : std::nullopt;
+  if (!size) return;
+  void* memory = mmap(nullptr, *size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return;
   base = static_cast<std::byte*>(memory);
-  bytes = size;
-}
-
-PeerMemory::Mapping::Mapping(Mapping&& o) noexcept
-    : id(o.id), fd(o.fd), base(std::exchange(o.base, nullptr)), bytes(o.bytes) {}
-
-PeerMemory::Mapping& PeerMemory::Mapping::operator=(Mapping&& o) noexcept {
-  std::swap(id, o.id);
-  std::swap(fd, o.fd);
-  std::swap(base, o.base);
-  std::swap(bytes, o.bytes);
-  return *this;
+  bytes = *size;
 }
 
 PeerMemory::Mapping::~Mapping() {
@@ -61,16 +62,36 @@ ech_status PeerMemory::read(int member, std::uint64_t address, std::byte* out,
   return ECH_OK;
 }
 
-const std::byte* PeerMemory::map(int member, const Shown& shown) {
-  std::deque<Mapping>& known = peers_[member];
-  for (const Mapping& m : known)
-    if (m.id == shown.where) return m.base;
-  // The same descriptor with another id: the old allocation has been freed.
-  std::erase_if(known, [&](const Mapping& m) { return m.fd == shown.fd; });
-  Mapping added(pids_[member], shown);
-  if (added.base == nullptr) return nullptr;
-  if (known.size() == kMappings) known.pop_front();
-  return known.emplace_back(std::move(added)).base;
+// The same descriptor with another id: the old allocation has been freed.
+void PeerMemory::make_room(Mappings& mappings, std::uint32_t fd) {
+  std::erase_if(mappings, [&](const auto& entry) { return entry.second.fd == fd; });
+  if (mappings.size() < most_mappings_) return;
+  mappings.erase(
+      std::ranges::min_element(mappings, {}, [](const auto& entry) { return entry.second.used; }));
+}
+
+PeerMemory::Mapping* PeerMemory::mapping(int member, const Shown& shown) {
+  Mappings& mappings = peers_[member];
+  auto at = mappings.find(shown.where);
+  if (at == mappings.end()) {
+    Mapping added(pids_[member], shown);
+    if (added.base == nullptr) return nullptr;
+    make_room(mappings, shown.fd);
+    at = mappings.emplace(shown.where, std::move(added)).first;
+  }
+  at->second.used = ++clock_;
+  return &at->second;
+}
+
+const std::byte* PeerMemory::map(int member, const Shown& shown, const Range& range,
+                                 ech_status& status) {
+  const Mapping* const found = mapping(member, shown);
+  const std::size_t size = found != nullptr ? found->bytes : 0;
+  const bool inside = shown.at <= size && range.offset <= size - shown.at &&
+                      range.bytes <= size - shown.at - range.offset;
+  if (found != nullptr && inside) return found->base + shown.at + range.offset;
+  status = is_alive(pids_[member]) ? ECH_ERR_SYSTEM : ECH_ERR_PEER;
+  return nullptr;
 }
 
 }  // namespace echelon::shm

@@ -6,7 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -32,32 +33,48 @@ struct ShownPair {
 
 class PeerMemory {
  public:
-  explicit PeerMemory(std::vector<std::uint32_t> pids) : peers_(pids.size()), pids_(pids) {}
+  explicit PeerMemory(std::vector<std::uint32_t> pids);
 
   // Copies from a member's address space. ECH_ERR_PEER when it has gone, ECH_ERR_SYSTEM when it
   // cannot be read.
   ech_status read(int member, std::uint64_t address, std::byte* out, std::size_t bytes) const;
 
-  // The allocation that `shown` names, mapped once; nullptr when it cannot be mapped. Valid until
-  // the next call.
-  const std::byte* map(int member, const Shown& shown);
+  // Bytes of a member's memory, counted from what it shows.
+  struct Range {
+    std::size_t offset;
+    std::size_t bytes;
+  };
+
+  // Where `range` of the allocation that `shown` names lies here. The allocation is mapped once.
+  // nullptr, with the reason in `status`, when that cannot be: ECH_ERR_PEER when the member has
+  // gone, else ECH_ERR_SYSTEM, as for one that it has freed. Valid until the next call.
+  const std::byte* map(int member, const Shown& shown, const Range& range, ech_status& status);
+
+  // How many allocations of one member are kept mapped. More go, the least recently used first.
+  std::size_t most_mappings() const { return most_mappings_; }
 
  private:
   class Mapping {
    public:
-    Mapping(std::uint32_t pid, const Shown& shown);
-    Mapping(Mapping&& o) noexcept;
-    Mapping& operator=(Mapping&& o) noexcept;
+    Mapping(std::uint32_t pid, const Shown& shown);  // `base` stays empty when it cannot be
+    Mapping(Mapping&& o) noexcept
+        : fd(o.fd), used(o.used), base(std::exchange(o.base, nullptr)), bytes(o.bytes) {}
     ~Mapping();
 
-    std::uint64_t id = 0;
-    std::uint32_t fd = 0;
+    const std::uint32_t fd;
+    std::uint64_t used = 0;  // when, by `clock_`
     std::byte* base = nullptr;
     std::size_t bytes = 0;
   };
+  using Mappings = std::map<std::uint64_t, Mapping>;  // by the id of the allocation
 
-  std::vector<std::deque<Mapping>> peers_;  // the oldest first
-  std::vector<std::uint32_t> pids_;
+  Mapping* mapping(int member, const Shown& shown);
+  void make_room(Mappings& mappings, std::uint32_t fd);
+
+  const std::vector<std::uint32_t> pids_;
+  const std::size_t most_mappings_;
+  std::vector<Mappings> peers_;
+  std::uint64_t clock_ = 0;
 };
 
 }  // namespace echelon::shm
