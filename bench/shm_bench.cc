@@ -176,7 +176,7 @@ void run(int size, const Task& task) {
 shm::Thresholds thresholds(std::size_t one_shot, std::size_t read) {
   shm::Thresholds t;
   t.one_shot = t.one_shot_pair = one_shot;
-  t.read = t.read_crowded = read;
+  t.read = read;
   return t;
 }
 

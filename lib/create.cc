@@ -258,9 +258,7 @@ class Creation {
 
   ShmOptions shm_options() const {
     ShmOptions shm;
-    if (options_.single_copy == "auto") return shm;
-    const std::size_t from = options_.single_copy == "on" ? kSingleCopyFrom : SIZE_MAX;
-    shm.thresholds.read = shm.thresholds.read_crowded = from;
+    if (options_.single_copy == "on") shm.thresholds.read = kSingleCopyFrom;
     return shm;
   }
 

@@ -260,19 +260,18 @@ TEST(SharedAlloc, FindsWhatItGave) {
 
 TEST(Choose, FollowsTheThresholds) {
   using shm::Variant;
-  const shm::Thresholds t{.one_shot = 100, .one_shot_pair = 200, .read = 5000, .read_crowded = 900};
-  const auto variant = [&](GroupAction action, std::size_t bytes, int members, bool crowded,
-                           bool can) {
-    return shm::choose({action, bytes, members, crowded, can}, t);
+  const shm::Thresholds t{.one_shot = 100, .one_shot_pair = 200, .read = 900};
+  const auto variant = [&](GroupAction action, std::size_t bytes, int members, bool can) {
+    return shm::choose({action, bytes, members, can}, t);
   };
-  EXPECT_EQ(variant(GroupAction::kAllreduce, 100, 8, true, true), Variant::kOneShot);
-  EXPECT_EQ(variant(GroupAction::kAllreduce, 101, 8, true, true), Variant::kStaged);
-  EXPECT_EQ(variant(GroupAction::kAllreduce, 200, 2, false, true), Variant::kOneShot);
-  EXPECT_EQ(variant(GroupAction::kAllgather, 8, 2, false, true), Variant::kStaged);
-  EXPECT_EQ(variant(GroupAction::kAllgather, 0, 2, false, true), Variant::kOneShot);
-  EXPECT_EQ(variant(GroupAction::kReduceScatter, 1000, 4, true, true), Variant::kRead);
-  EXPECT_EQ(variant(GroupAction::kReduceScatter, 1000, 4, false, true), Variant::kStaged);
-  EXPECT_EQ(variant(GroupAction::kReduceScatter, 1000, 4, true, false), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kAllreduce, 100, 8, true), Variant::kOneShot);
+  EXPECT_EQ(variant(GroupAction::kAllreduce, 101, 8, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kAllreduce, 200, 2, true), Variant::kOneShot);
+  EXPECT_EQ(variant(GroupAction::kAllgather, 8, 2, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kAllgather, 0, 2, true), Variant::kOneShot);
+  EXPECT_EQ(variant(GroupAction::kReduceScatter, 899, 4, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, true), Variant::kRead);
+  EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, false), Variant::kStaged);
 }
 
 }  // namespace

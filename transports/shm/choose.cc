@@ -5,8 +5,7 @@ namespace echelon::shm {
 
 Variant choose(const Question& question, const Thresholds& thresholds) {
   if (question.bytes == 0) return Variant::kOneShot;  // a barrier
-  const std::size_t read = question.crowded ? thresholds.read_crowded : thresholds.read;
-  if (question.can_read_peers && question.members > 1 && question.bytes >= read)
+  if (question.can_read_peers && question.members > 1 && question.bytes >= thresholds.read)
     return Variant::kRead;
   const std::size_t one_shot =
       question.members <= 2 ? thresholds.one_shot_pair : thresholds.one_shot;

@@ -22,8 +22,7 @@ enum class Variant {
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
   std::size_t one_shot_pair = 128 << 10;  // and of two, where it costs only one copy more
-  std::size_t read = SIZE_MAX;            // smallest kRead where every member has a core
-  std::size_t read_crowded = SIZE_MAX;    // and where members share cores
+  std::size_t read = SIZE_MAX;            // smallest kRead
   std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
   std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
   std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
@@ -34,7 +33,6 @@ struct Question {
   GroupAction action;
   std::size_t bytes;
   int members;
-  bool crowded;         // more members than cores
   bool can_read_peers;  // every member may read every other's memory
 };
 

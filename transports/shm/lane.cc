@@ -14,7 +14,7 @@ std::size_t line_multiple(std::size_t bytes) {
 
 // Nothing, where one-shot calls are not wanted even for what fits.
 std::size_t largest_in_line(const Team& team, const Thresholds& thresholds) {
-  const Question question{GroupAction::kAllreduce, kInlineBytes, team.size(), team.crowded, true};
+  const Question question{GroupAction::kAllreduce, kInlineBytes, team.size(), true};
   return choose(question, thresholds) == Variant::kOneShot ? kInlineBytes : 0;
 }
 
@@ -71,7 +71,7 @@ bool Lane::ready() {
 }
 
 bool Lane::try_variant() {
-  Question question{work_.action, total_, team_.size(), team_.crowded, false};
+  Question question{work_.action, total_, team_.size(), false};
   variant_ = choose(question, thresholds_);
   question.can_read_peers = true;
   const Variant best = choose(question, thresholds_);

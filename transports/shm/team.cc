@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/shm/team.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <utility>
 
 namespace echelon::shm {
@@ -20,8 +15,6 @@ std::vector<std::uint32_t> pids(const std::vector<Member>& members) {
   return all;
 }
 
-std::size_t online_cores() { return static_cast<std::size_t>(sysconf(_SC_NPROCESSORS_ONLN)); }
-
 }  // namespace
 
 Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members)
@@ -29,7 +22,6 @@ Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members)
       segments(std::move(mapped)),
       memory(pids(members)),
       scratch(kScratch),
-      crowded(segments.size() > online_cores()),
       members_(std::move(members)) {
   for (const Segment& segment : segments) bells_.push_back(&segment.bell());
   bells_[self]->reads_peers.store(try_reading() ? 2 : 1, std::memory_order_release);
@@ -41,10 +33,7 @@ bool Team::try_reading() {
     std::uint64_t nonce = 0;
     const ech_status status =
         memory.read(m, address, reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
-    if (status == ECH_OK && nonce == members_[m].nonce) continue;
-    reason_ = fmt::format("memory of pid {} cannot be read: {}", members_[m].pid,
-                          status == ECH_OK ? "it has changed" : std::strerror(errno));
-    return false;
+    if (status != ECH_OK || nonce != members_[m].nonce) return false;
   }
   return true;
 }

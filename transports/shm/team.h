@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "transports/shm/bell.h"
@@ -31,7 +30,6 @@ class Team {
   const std::vector<Segment> segments;
   PeerMemory memory;
   std::vector<std::byte> scratch;
-  const bool crowded;             // more members than cores
   std::uint64_t bytes_taken = 0;  // from others
   ech_status failure = ECH_OK;    // set by a lane that could not read
 
@@ -51,16 +49,12 @@ class Team {
   enum class Readable { kUnknown, kNo, kYes };
   Readable readable();
 
-  // Why not, if we are one who cannot.
-  const std::string& unreadable_reason() const { return reason_; }
-
  private:
   bool try_reading();
 
   const std::vector<Member> members_;
   std::vector<BellLine*> bells_;
   Readable readable_ = Readable::kUnknown;
-  std::string reason_;
 };
 
 }  // namespace echelon::shm
