@@ -54,6 +54,9 @@ class Transport : public Waitable {
   virtual void abort() = 0;
 
   virtual Counters counters() const = 0;
+
+  // Why operations with `peer` fail, where their status does not say all: one line, else "".
+  virtual std::string reason(int) const { return {}; }
 };
 
 class Medium {

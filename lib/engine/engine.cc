@@ -189,8 +189,10 @@ bool Engine::advance_lanes() {
     if (const Completion* bad = segment.failed()) {
       const std::string who =
           parts_.watch ? parts_.watch->describe(bad->peer) : fmt::format("rank {}", bad->peer);
-      fail_unless_known(bad->status, fmt::format("{}: {} with {}", segment.operation()->label(),
-                                                 name(bad->status), who));
+      const std::string reason = parts_.transport->reason(bad->peer);
+      fail_unless_known(bad->status,
+                        fmt::format("{}: {} with {}{}{}", segment.operation()->label(),
+                                    name(bad->status), who, reason.empty() ? "" : ": ", reason));
       return true;
     }
     if (segment.ended()) end_segment(segment);

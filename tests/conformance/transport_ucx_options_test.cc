@@ -2,6 +2,8 @@
 // What only UCX has: settings, and what it says when they do not fit. Apart from the suite,
 // which forks and so wants a process that has not used UCX.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <thread>
@@ -87,6 +89,56 @@ TEST(UcxResourcesTest, FindsTcpOnTheLoopbackDevice) {
   for (const UcxResource& r : resources) EXPECT_FALSE(r.network && r.transport == "self");
   const UcxVersions versions = ucx_versions();
   EXPECT_EQ(versions.loaded.substr(0, versions.built.size()), versions.built);
+}
+
+// Lets this process open so many descriptors more, as long as it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int more) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const int next = dup(STDERR_FILENO);
+    close(next);
+    const rlimit now{static_cast<rlim_t>(next + more), before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// UCX itself would end the process, or some later connection of another rank would.
+TEST(UcxTransportTest, ANewConnectionWithoutDescriptorsFailsThatPeerOnly) {
+  UcxConfig config;
+  config.tls = "tcp";
+  config.devices = {"lo"};
+  auto one = open_ucx(config);
+  auto two = open_ucx(config);
+  auto three = open_ucx(config);
+  const std::vector<std::string> addresses = {one->address(), two->address(), three->address()};
+  auto sender = one->connect(0, addresses);
+  auto receiver = two->connect(1, addresses);
+  std::byte value{42}, received{0};
+  const auto exchange = [&](Tag tag) {
+    Completion sent, got;
+    sender->send(1, tag, {&value, 1}, sent);
+    receiver->receive(0, tag, {&received, 1}, got);
+    while (!sent.done || !got.done) sender->progress(), receiver->progress();
+    return sent.status == ECH_OK && got.status == ECH_OK && received == value;
+  };
+  EXPECT_TRUE(exchange(1));
+  const FewDescriptors few(15);
+  Completion refused, expected;
+  sender->send(2, 1, {&value, 1}, refused);
+  sender->receive(2, 1, {&received, 1}, expected);
+  ASSERT_TRUE(refused.done && expected.done);
+  EXPECT_EQ(refused.status, ECH_ERR_NO_MEMORY);
+  EXPECT_EQ(expected.status, ECH_ERR_NO_MEMORY);
+  EXPECT_EQ(refused.peer, 2);
+  EXPECT_NE(sender->reason(2).find("16 file descriptors"), std::string::npos) << sender->reason(2);
+  EXPECT_NE(sender->reason(2).find("ulimit -n"), std::string::npos) << sender->reason(2);
+  EXPECT_EQ(sender->reason(1), "");
+  EXPECT_TRUE(exchange(2));
 }
 
 // The message is there before the death is noticed; what comes after it never arrives.

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <utility>
 
+#include "lib/base/descriptors.h"
 #include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_quiet.h"
 
@@ -19,6 +20,9 @@ constexpr Tag kTagMask = (Tag{1} << kTagBits) - 1;
 constexpr milliseconds kReleaseLimit{20};  // for UCX to let go of what is under way
 constexpr milliseconds kCloseLimit{1000};  // for what was sent to leave
 constexpr int kOperations = 64;            // to begin with
+
+// What a connection takes at most, and room for those that others make to this rank meanwhile.
+constexpr int kPerConnection = 16;
 
 Tag full_tag(int sender, Tag tag) {
   assert((tag & ~kTagMask) == 0);
@@ -160,6 +164,11 @@ bool UcxTransport::reach(Peer& peer) {
     return true;
   if (peer.failed != ECH_OK) return false;
   const UcxQuiet quiet;
+  try {
+    require_descriptors(kPerConnection, "a ucx connection");
+  } catch (const Error& e) {
+    return fail(peer, e.code(), e.what());
+  }
   peer.local = link(peer.rank).kind == LinkKind::kShm;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -170,7 +179,12 @@ bool UcxTransport::reach(Peer& peer) {
   const ucs_status_t status = ucp_ep_create(worker_->get(), &params, &peer.endpoint);
   if (status == UCS_OK) return true;
   peer.endpoint = nullptr;
-  peer.failed = ECH_ERR_PEER;
+  return fail(peer, ECH_ERR_PEER, quiet.text());
+}
+
+bool UcxTransport::fail(Peer& peer, ech_status status, const std::string& reason) {
+  peer.failed = status;
+  peer.reason = reason;
   return false;
 }
 

@@ -34,6 +34,7 @@ class UcxTransport : public Transport {
   bool progress() override;
   void abort() override;
   Counters counters() const override { return counters_; }
+  std::string reason(int peer) const override { return peers_[peer].reason; }
 
   int fd() const override { return worker_->fd(); }
   bool arm() override;
@@ -60,6 +61,7 @@ class UcxTransport : public Transport {
     std::string address;
     ucp_ep_h endpoint = nullptr;
     ech_status failed = ECH_OK;  // how every later operation ends
+    std::string reason;          // more on that, or ""
     bool local = false;          // reached through shared memory, which cannot tell of deaths
     bool broken = false;         // UCX said so; fail() has not dealt with it yet
   };
@@ -70,6 +72,7 @@ class UcxTransport : public Transport {
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
   bool reach(Peer& peer);
+  static bool fail(Peer& peer, ech_status status, const std::string& reason);
   void collect(Peer& from, Tag tag, std::span<std::byte> data, Completion& completion);
 
   Operation& begin(Peer& peer, std::size_t length, Completion& completion);

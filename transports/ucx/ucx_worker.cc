@@ -142,8 +142,9 @@ ucp_worker_h open_worker(ucp_context_h context, const UcxQuiet& quiet) {
 // NIC; more NICs and RDMA take more.
 constexpr int kOwnDescriptors = 64;
 
-// With whom a rank exchanges messages at most: no schedule has more neighbours than this, and two
-// ranks that call each other at once make two connections.
+// With how many ranks most schedules exchange messages at most; two ranks that call each other at
+// once make two connections. Who reaches more (direct, one_shot, roots that change) is told when
+// there are no more descriptors, one connection at a time.
 constexpr int kMostNeighbours = 64;
 
 }  // namespace
