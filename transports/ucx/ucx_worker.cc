@@ -103,9 +103,8 @@ void apply(const UcxConfig& config, Settings& settings) {
     settings.set("NET_DEVICES", fmt::format("{}", fmt::join(config.devices, ",")));
   }
   settings.set("RNDV_THRESH", rendezvous_threshold(config));
-  // A blocking connect() to a host that is cut off would take minutes. (Settings of UCX's
-  // transports go without their prefix here.)
-  if (!is_set(config, "UCX_TCP_CONN_NB")) settings.set("CONN_NB", "y");
+  // A blocking connect() to a host that is cut off would take minutes.
+  settings.set_tcp("CONN_NB", "y");
   if (!has_rdma()) avoid_zero_copy(settings);
   settings.set("MAX_EAGER_RAILS", std::to_string(config.rails));
   settings.set("MAX_RNDV_RAILS", std::to_string(config.rails));
