@@ -77,8 +77,7 @@ class Creation {
     lay_out();
     check_plan();
     connect();
-    if (options_.probe && control_->size() > 1)
-      probe_links(parts_.layout, parts_.engine, *control_, deadline_);
+    if (options_.probe && control_->size() > 1) measure();
     parts_.log = log_;
     parts_.control = std::move(control_);
     return std::make_unique<Communicator>(std::move(parts_));
@@ -211,6 +210,11 @@ class Creation {
     for (const std::string& warning : parts_.layout.warnings) log_(ECH_LOG_INFO, warning);
   }
 
+  void measure() {
+    add_measured(parts_.fabric, probe_links(parts_.layout, parts_.engine, *control_, deadline_));
+    parts_.layout = make_layout(parts_.fabric, parts_.places);
+  }
+
   // Messages are needed between hosts, and on one host for a plan that the user asked for.
   bool needs_messages() const {
     if (control_->size() == 1) return false;
@@ -291,9 +295,8 @@ class Creation {
       at = comma + 1;
     }
     config.rails = std::max<int>(1, static_cast<int>(config.devices.size()));
-    config.link = [hosts = parts_.layout.host_of_rank, self](int peer) {
-      const bool local = hosts[peer] == hosts[self];
-      return default_link(local ? LinkKind::kShm : LinkKind::kEthernet);
+    config.local = [hosts = parts_.layout.host_of_rank, self](int peer) {
+      return hosts[peer] == hosts[self];
     };
     config.user_set = [](std::string_view variable) {
       return std::getenv(std::string(variable).c_str()) != nullptr;

@@ -21,6 +21,10 @@ std::optional<Address> address_from(const std::string& host, std::uint32_t port)
   return address;
 }
 
+// What no link has.
+constexpr double kLongestLatency = 60;
+constexpr double kHighestSpeed = 1e15;
+
 }  // namespace
 
 std::string to_wire(const Introduction& i) {
@@ -68,6 +72,24 @@ MediaAddresses media_addresses_from_wire(std::string_view bytes) {
   addresses.shared = reader.text();
   reader.expect_end();
   return addresses;
+}
+
+std::string to_wire(const MeasuredLink& link) {
+  return ByteWriter().f64(link.latency).f64(link.bytes_per_second).take();
+}
+
+MeasuredLink measured_link_from_wire(std::string_view bytes) {
+  ByteReader reader(bytes, "a rank's measured link");
+  MeasuredLink link;
+  link.latency = reader.f64();
+  link.bytes_per_second = reader.f64();
+  reader.expect_end();
+  const bool sane = link.latency >= 0 && link.latency <= kLongestLatency &&
+                    link.bytes_per_second > 0 && link.bytes_per_second <= kHighestSpeed;
+  if (!sane)  // nor are NaNs
+    throw invalid(fmt::format("a rank's measured link: {} s, {} bytes/s", link.latency,
+                              link.bytes_per_second));
+  return link;
 }
 
 }  // namespace echelon

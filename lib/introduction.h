@@ -34,4 +34,13 @@ struct MediaAddresses {
 std::string to_wire(const MediaAddresses& addresses);
 MediaAddresses media_addresses_from_wire(std::string_view bytes);
 
+// What a rank has measured of a tier's links.
+struct MeasuredLink {
+  double latency = 0;           // s
+  double bytes_per_second = 0;  // one direction
+};
+
+std::string to_wire(const MeasuredLink& link);
+MeasuredLink measured_link_from_wire(std::string_view bytes);
+
 }  // namespace echelon

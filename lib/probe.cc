@@ -4,8 +4,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
 
-#include "lib/base/bytes.h"
+#include "lib/base/time.h"
+#include "lib/introduction.h"
 
 namespace echelon {
 namespace {
@@ -15,9 +17,7 @@ constexpr std::size_t kPiece = 512 << 10;  // as large as a segment's messages
 constexpr int kPieces = 6;
 constexpr std::size_t kGroupBytes = 4 << 20;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double seconds_since(Clock::time_point start) { return to_seconds(Clock::now() - start); }
 
 // What both kinds of probe wait with. On the way out by an exception the medium is cancelled while
 // the memory that it may write is still there.
@@ -60,21 +60,20 @@ void require_ok(const Completion& completion) {
 // Disturbances only ever add time, so the quickest of several tries is what the link can do.
 double quickest(const std::vector<double>& tries) { return std::ranges::min(tries); }
 
+// With a clock that may have shown no difference at all.
+double speed(double bytes, double seconds) { return bytes / std::max(seconds, 1e-6); }
+
 // Half a round trip, then a stream of pieces, between `self` and `peer`.
 class PairProbe {
  public:
   PairProbe(Transport& transport, int self, int peer, Waiting& waiting)
       : transport_(transport), first_(self < peer), peer_(peer), waiting_(waiting) {}
 
-  Link run() {
+  MeasuredLink run() {
     std::vector<double> trips;
     for (int i = 0; i < kRounds; ++i) trips.push_back(round_trip());
-    Link link = transport_.link(peer_);
-    link.latency = quickest(trips) / 2;
-    const double moving = quickest({stream(), stream()}) - link.latency;
-    link.bytes_per_second = kPiece * kPieces / std::max(moving, 1e-9);
-    link.source = Source::kMeasured;
-    return link;
+    const double latency = quickest(trips) / 2;
+    return {latency, speed(kPiece * kPieces, quickest({stream(), stream()}) - latency)};
   }
 
  private:
@@ -143,60 +142,61 @@ double allreduce_time(GroupEngine& group, std::vector<std::byte>& data, std::siz
   return seconds_since(start);
 }
 
-Link group_link(GroupEngine& group, int members, Waiting& waiting) {
+MeasuredLink group_link(GroupEngine& group, int members, Waiting& waiting) {
   std::vector<std::byte> data(kGroupBytes);
   std::vector<double> small, large;
   for (int i = 0; i < kRounds; ++i) small.push_back(allreduce_time(group, data, 8, waiting));
   for (int i = 0; i < 3; ++i) large.push_back(allreduce_time(group, data, kGroupBytes, waiting));
-  Link link = group.link();
-  link.latency = quickest(small);
+  const double latency = quickest(small);
   const double moved = 2.0 * (members - 1) / members * kGroupBytes;
-  link.bytes_per_second = moved / std::max(quickest(large) - link.latency, 1e-9);
-  link.source = Source::kMeasured;
-  return link;
+  return {latency, speed(moved, quickest(large) - latency)};
 }
 
-std::string to_wire(const Link& link) {
-  return ByteWriter().f64(link.latency).f64(link.bytes_per_second).take();
-}
-
-// The slowest of what the ranks report for a tier; nobody reporting leaves the tier as it is.
-void take_over(Layout& layout, const Tier& tier, const std::vector<std::string>& reports) {
-  Link slowest = tier.groups[0].link;
-  bool any = false;
+// The slowest of what the ranks report: both ends of the pair, or all ranks of all hosts.
+std::optional<TierNumbers> slowest(TierKind tier, const std::vector<std::string>& reports) {
+  std::optional<MeasuredLink> worst;
   for (const std::string& report : reports) {
     if (report.empty()) continue;
-    ByteReader reader(report, "a rank's measured link");
-    const double latency = reader.f64(), speed = reader.f64();
-    slowest.latency = any ? std::max(slowest.latency, latency) : latency;
-    slowest.bytes_per_second = any ? std::min(slowest.bytes_per_second, speed) : speed;
-    any = true;
+    const MeasuredLink link = measured_link_from_wire(report);
+    if (!worst) worst = link;
+    worst->latency = std::max(worst->latency, link.latency);
+    worst->bytes_per_second = std::min(worst->bytes_per_second, link.bytes_per_second);
   }
-  slowest.source = Source::kMeasured;
-  if (any) apply_measured(layout, tier.kind, slowest);
+  if (!worst) return std::nullopt;
+  return TierNumbers{tier,
+                     std::nullopt,
+                     {worst->bytes_per_second, Source::kMeasured},
+                     {worst->latency, Source::kMeasured}};
+}
+
+// What this rank can say of a tier, as the others read it; "" when nothing.
+std::string measure(const Tier& tier, EngineParts& media, int self, Waiting& waiting) {
+  if (tier.kind == TierKind::kHost) {
+    if (media.group == nullptr) return {};
+    return to_wire(group_link(*media.group, media.group_ranks.size(), waiting));
+  }
+  if (media.transport == nullptr) return {};
+  // A tier always has a group of several children, for it does not repeat the one below.
+  const TierGroup& group =
+      *std::ranges::find_if(tier.groups, [](const TierGroup& g) { return g.children.size() > 1; });
+  const int a = group.children[0][0], b = group.children[1][0];
+  if (self != a && self != b) return {};
+  return to_wire(PairProbe(*media.transport, self, self == a ? b : a, waiting).run());
 }
 
 }  // namespace
 
-void probe_links(Layout& layout, EngineParts& media, Control& control, Deadline deadline) {
-  const int self = control.rank();
-  const std::vector<Tier> tiers = layout.tiers;
+std::vector<TierNumbers> probe_links(const Layout& layout, EngineParts& media, Control& control,
+                                     Deadline deadline) {
+  std::vector<TierNumbers> measured;
   Waiting waiting(control, deadline);
-  for (const Tier& tier : tiers) {
+  for (const Tier& tier : layout.tiers) {
     if (tier.kind == TierKind::kSocket) continue;
-    std::string report;
-    if (tier.kind == TierKind::kHost && media.group != nullptr) {
-      report = to_wire(group_link(*media.group, media.group_ranks.size(), waiting));
-    } else if (tier.kind != TierKind::kHost && media.transport != nullptr) {
-      // A tier always has a group of several children, for it does not repeat the one below.
-      const TierGroup& group = *std::ranges::find_if(
-          tier.groups, [](const TierGroup& g) { return g.children.size() > 1; });
-      const int a = group.children[0][0], b = group.children[1][0];
-      if (self == a || self == b)
-        report = to_wire(PairProbe(*media.transport, self, self == a ? b : a, waiting).run());
-    }
-    take_over(layout, tier, control.allgather(report, deadline));
+    const std::string report = measure(tier, media, control.rank(), waiting);
+    const auto numbers = slowest(tier.kind, control.allgather(report, deadline));
+    if (numbers) measured.push_back(*numbers);
   }
+  return measured;
 }
 
 }  // namespace echelon

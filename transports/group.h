@@ -17,7 +17,6 @@
 
 #include "lib/base/error.h"
 #include "lib/base/group_action.h"
-#include "lib/base/link.h"
 #include "transports/waitable.h"
 
 namespace echelon {
@@ -70,9 +69,6 @@ class GroupEngine : public Waitable {
     progress();
     return done(lane);
   }
-
-  // Other members' view of this one: what sharing within the group costs.
-  virtual Link link() const = 0;
 
   // Ends everything pending and later: lanes become done, failed() tells. After the next
   // progress() no member of this process touches user memory again.

@@ -13,7 +13,6 @@
 #include <string>
 
 #include "lib/base/error.h"
-#include "lib/base/link.h"
 #include "transports/waitable.h"
 
 namespace echelon {
@@ -38,9 +37,6 @@ struct Counters {
 
 class Transport : public Waitable {
  public:
-  // What sending to `peer` costs.
-  virtual Link link(int peer) const = 0;
-
   // Starts a message. The memory stays untouched (send) or unread (receive) by the caller until
   // done. A receive must be exactly as long as its message. Messages to oneself are not allowed.
   virtual void send(int peer, Tag tag, std::span<const std::byte> data, Completion& completion) = 0;

@@ -174,6 +174,18 @@ double nvlink_bytes_per_second(const Host& host, int gpu_a, int gpu_b) {
   return direct + shared;
 }
 
+void add_measured(Fabric& fabric, const std::vector<TierNumbers>& measured) {
+  const auto replace = [](Quantity& known, const Quantity& by) {
+    if (!known.known() || known.source > Source::kFile) known = by;
+  };
+  for (const TierNumbers& numbers : measured) {
+    auto at = std::ranges::find(fabric.tiers, numbers.tier, &TierNumbers::tier);
+    if (at == fabric.tiers.end()) at = fabric.tiers.insert(at, {numbers.tier, {}, {}, {}});
+    replace(at->bytes_per_second, numbers.bytes_per_second);
+    replace(at->latency, numbers.latency);
+  }
+}
+
 Link default_link(LinkKind kind) {
   switch (kind) {
     case LinkKind::kSelf:

@@ -128,7 +128,7 @@ struct Rack {
   friend bool operator==(const Rack&, const Rack&) = default;
 };
 
-// What a fabric file says of a tier's links.
+// What a fabric file or a probe says of a tier's links.
 struct TierNumbers {
   TierKind tier = TierKind::kHost;
   std::optional<LinkKind> kind;
@@ -145,6 +145,9 @@ struct Fabric {
   std::vector<std::string> warnings;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 };
+
+// Takes over what was measured, except where a file states the number.
+void add_measured(Fabric& fabric, const std::vector<TierNumbers>& measured);
 
 // How far two devices of a host are apart, near to far.
 enum class Distance { kSame, kSwitch, kRootComplex, kNuma, kAcross, kUnknown };

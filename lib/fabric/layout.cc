@@ -89,21 +89,19 @@ std::string check_hosts(const Layout& layout) {
   return "";
 }
 
-void apply_to_group(TierGroup& group, const Link& measured, double child_bandwidth) {
+void apply_to_group(TierGroup& group, const Link& measured) {
+  if (measured.latency > 0 && group.link.latency_source > Source::kFile) {
+    group.link.latency = measured.latency;
+    group.link.latency_source = Source::kMeasured;
+  }
+  if (!(measured.bytes_per_second > 0)) return;
   const double ratio = measured.bytes_per_second / group.link.bytes_per_second;
   if (group.link.source > Source::kFile) {
     group.link.bytes_per_second = measured.bytes_per_second;
     group.link.source = Source::kMeasured;
   }
-  if (group.link.latency_source > Source::kFile) {
-    group.link.latency = measured.latency;
-    group.link.latency_source = Source::kMeasured;
-  }
   if (group.child_source == Source::kFile) return;
-  for (double& b : group.child_bandwidth) {
-    if (b == 0) continue;
-    b = child_bandwidth > 0 ? child_bandwidth : std::min(b, b * ratio);
-  }
+  for (double& b : group.child_bandwidth) b = std::min(b, b * ratio);
   group.child_source = Source::kMeasured;
 }
 
@@ -152,11 +150,10 @@ std::string validate(const Layout& layout) {
   return "";
 }
 
-void apply_measured(Layout& layout, TierKind tier, Link measured, double child_bandwidth) {
-  if (!(measured.bytes_per_second > 0) || !(measured.latency >= 0)) return;
+void apply_measured(Layout& layout, TierKind tier, const Link& measured) {
   for (Tier& t : layout.tiers) {
     if (t.kind != tier) continue;
-    for (TierGroup& group : t.groups) apply_to_group(group, measured, child_bandwidth);
+    for (TierGroup& group : t.groups) apply_to_group(group, measured);
   }
 }
 

@@ -54,9 +54,9 @@ struct Layout {
 // "" or what is wrong, in one line.
 std::string validate(const Layout& layout);
 
-// Replaces the numbers of a tier by measured ones, except where the fabric file stated them.
-// `child_bandwidth` is what one child reached with all its ranks sending; without it (0) device
-// and default numbers shrink in proportion when the link proved slower than believed.
-void apply_measured(Layout& layout, TierKind tier, Link measured, double child_bandwidth = 0);
+// Replaces the numbers of a tier by measured ones, except where the fabric file stated them; 0 is
+// no number. What devices are said to reach together shrinks in proportion when the link proved
+// slower.
+void apply_measured(Layout& layout, TierKind tier, const Link& measured);
 
 }  // namespace echelon

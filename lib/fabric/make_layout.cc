@@ -45,6 +45,8 @@ struct Reach {
   Source source = Source::kFile;  // of `together`
 };
 
+bool is_stated(const Quantity& q) { return q.known() && q.source != Source::kMeasured; }
+
 class Builder {
  public:
   Builder(const Fabric& fabric, std::span<const RankPlace> places)
@@ -62,6 +64,7 @@ class Builder {
   Reach reach_of_rack(const Group& ranks);
   Link stream_between(const Group& ranks) const;
   void say(TierKind kind, Link& link) const;
+  void add_measurements();
   bool is_within_one_host(const Group& ranks) const;
   int host_at(int rank) const { return layout_.host_of_rank[rank]; }
 
@@ -164,18 +167,29 @@ Link Builder::stream_between(const Group& ranks) const {
   return link;
 }
 
-// What the fabric file says of a tier goes before everything else.
+// What the fabric file says of a tier goes before everything else. What was measured is a matter
+// of the whole layout, see add_measurements().
 void Builder::say(TierKind kind, Link& link) const {
   for (const TierNumbers& numbers : fabric_.tiers) {
     if (numbers.tier != kind) continue;
     if (numbers.kind) link.kind = *numbers.kind;
-    if (numbers.latency.known()) {
+    if (is_stated(numbers.latency)) {
       link.latency = numbers.latency.value;
       link.latency_source = numbers.latency.source;
     }
-    if (!numbers.bytes_per_second.known()) continue;
+    if (!is_stated(numbers.bytes_per_second)) continue;
     link.bytes_per_second = numbers.bytes_per_second.value;
     link.source = numbers.bytes_per_second.source;
+  }
+}
+
+void Builder::add_measurements() {
+  for (const TierNumbers& numbers : fabric_.tiers) {
+    if (is_stated(numbers.latency) && is_stated(numbers.bytes_per_second)) continue;
+    Link link;
+    link.latency = numbers.latency.value;
+    link.bytes_per_second = numbers.bytes_per_second.value;
+    apply_measured(layout_, numbers.tier, link);
   }
 }
 
@@ -251,6 +265,7 @@ Layout Builder::build() {
   add(TierKind::kHost, hosts, true);
   add(TierKind::kRack, racks, racks.groups != hosts.groups && racks.groups > 1);
   add(TierKind::kCluster, all, hosts.groups > 1);
+  add_measurements();
   return std::move(layout_);
 }
 

@@ -118,8 +118,6 @@ TEST_P(GroupSuite, CountsWhatItTakes) {
     rank.run(0, trial.work());
     trial.expect_correct();
     EXPECT_EQ(rank.engine.bytes(), 10000u);
-    EXPECT_GT(rank.engine.link().bytes_per_second, 0);
-    EXPECT_GT(rank.engine.link().latency, 0);
   });
 }
 

@@ -187,13 +187,5 @@ TEST_P(TransportSuite, CountersCountWhatWasSent) {
   });
 }
 
-TEST_P(TransportSuite, LinksHaveACost) {
-  run(2, [](TestRank& rank) {
-    const Link link = rank.transport().link(1 - rank.self());
-    EXPECT_GT(link.latency, 0);
-    EXPECT_GT(link.bytes_per_second, 0);
-  });
-}
-
 }  // namespace
 }  // namespace echelon::test

@@ -10,7 +10,7 @@ TransportKind kind(const std::string& name, bool processes, const std::string& t
   config.tls = tls;
   const bool tcp = tls == "tcp";
   if (tcp) config.devices = {"lo"};
-  if (!tcp) config.link = [](int) { return Link{LinkKind::kShm, 1e-6, 5e9, Source::kDefault}; };
+  if (!tcp) config.local = [](int) { return true; };
   return {name, processes, [config] { return open_ucx(config); }};
 }
 

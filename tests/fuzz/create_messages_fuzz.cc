@@ -37,6 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (to_wire(media_addresses_from_wire(input)) != input) std::abort();
   });
   or_refuse([&] {
+    if (to_wire(measured_link_from_wire(input)) != input) std::abort();
+  });
+  or_refuse([&] {
     if (shm::Address::parse(input).pack() != input) std::abort();
   });
   return 0;

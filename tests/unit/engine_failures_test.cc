@@ -22,7 +22,6 @@ class ThrowingGroup final : public GroupEngine {
   bool done(int) const override { return reached(Moment::kDone) || failed_ != ECH_OK; }
   bool progress() override { return reached(Moment::kProgress); }
   bool poll(int) override { return reached(Moment::kPoll); }
-  Link link() const override { return {}; }
   void abort() override { failed_ = ECH_ERR_ABORTED; }
   ech_status failed() const override { return failed_; }
   std::span<std::byte> board(int) override { return {}; }

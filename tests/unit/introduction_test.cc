@@ -96,5 +96,21 @@ TEST(MediaAddresses, RoundTripAndNothingElse) {
   EXPECT_NE(error_of([&] { media_addresses_from_wire(good + "x"); }), "");
 }
 
+TEST(MeasuredLink, RoundTripAndNothingThatNoLinkHas) {
+  const MeasuredLink back = measured_link_from_wire(to_wire(MeasuredLink{2e-6, 1e9}));
+  EXPECT_EQ(back.latency, 2e-6);
+  EXPECT_EQ(back.bytes_per_second, 1e9);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double odd : {-1.0, kNan, kInfinity, -kInfinity, 1e300}) {
+    EXPECT_NE(error_of([&] { measured_link_from_wire(to_wire(MeasuredLink{odd, 1e9})); }), "");
+    EXPECT_NE(error_of([&] { measured_link_from_wire(to_wire(MeasuredLink{1e-6, odd})); }), "");
+  }
+  EXPECT_NE(error_of([&] { measured_link_from_wire(to_wire(MeasuredLink{1e-6, 0})); }), "");
+  const std::string good = to_wire(MeasuredLink{2e-6, 1e9});
+  EXPECT_NE(error_of([&] { measured_link_from_wire(good + "x"); }), "");
+  EXPECT_NE(error_of([&] { measured_link_from_wire(good.substr(1)); }), "");
+}
+
 }  // namespace
 }  // namespace echelon

@@ -59,12 +59,12 @@ class FaultyTransport : public Transport {
     for (const Fault& fault : script_) begin_at_once(fault);
   }
 
-  Link link(int peer) const override { return inner_->link(peer); }
   void send(int peer, Tag tag, std::span<const std::byte> data, Completion& completion) override;
   void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
   bool progress() override;
   void abort() override;
   Counters counters() const override { return counters_; }
+  std::string reason(int peer) const override { return inner_->reason(peer); }
 
   int fd() const override { return alarm_.fd(); }
   bool arm() override;

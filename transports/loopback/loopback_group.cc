@@ -126,7 +126,6 @@ class LoopbackGroup final : public GroupEngine {
     return std::exchange(seen_, own().ended) != own().ended;
   }
 
-  Link link() const override { return {LinkKind::kShm, 1e-6, 5e9, Source::kDefault}; }
   void abort() override {
     ech_status ok = ECH_OK;
     failed_.compare_exchange_strong(ok, ECH_ERR_ABORTED);

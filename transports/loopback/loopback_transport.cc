@@ -23,7 +23,6 @@ class LoopbackTransport : public Transport {
       : inbox_(std::move(inbox)), peers_(std::move(peers)), self_(self), gone_(peers_.size()) {}
   ~LoopbackTransport() override;
 
-  Link link(int) const override { return {LinkKind::kShm, 1e-6, 5e9, Source::kDefault}; }
   void send(int peer, Tag tag, std::span<const std::byte> data, Completion& completion) override;
   void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
   bool progress() override;

@@ -66,7 +66,6 @@ class ShmGroup final : public GroupEngine {
   ech_status failed() const override { return failed_.load(std::memory_order_acquire); }
   std::uint64_t bytes() const override { return team_->bytes_taken; }
   std::span<std::byte> board(int member) override { return team_->segments[member].board(); }
-  Link link() const override { return {LinkKind::kShm, 0.2e-6, 8e9, Source::kDefault}; }
 
   void start(int lane, const GroupWork& work) override {
     assert(lane >= 0 && lane < lanes() && done(lane));

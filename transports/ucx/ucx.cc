@@ -13,7 +13,7 @@ constexpr std::size_t kMaxRanks = std::size_t{1} << UcxTransport::kRankBits;
 class UcxMedium : public Medium {
  public:
   explicit UcxMedium(const UcxConfig& config)
-      : worker_(std::make_unique<UcxWorker>(config)), link_(config.link) {}
+      : worker_(std::make_unique<UcxWorker>(config)), local_(config.local) {}
 
   std::string address() const override { return worker_->address(); }
 
@@ -25,12 +25,12 @@ class UcxMedium : public Medium {
     if (self < 0 || static_cast<std::size_t>(self) >= addresses.size()) {
       throw invalid(fmt::format("ucx: rank {} of {} addresses", self, addresses.size()));
     }
-    return std::make_unique<UcxTransport>(std::move(worker_), std::move(link_), self, addresses);
+    return std::make_unique<UcxTransport>(std::move(worker_), std::move(local_), self, addresses);
   }
 
  private:
   std::unique_ptr<UcxWorker> worker_;
-  std::function<Link(int)> link_;
+  std::function<bool(int)> local_;
 };
 
 }  // namespace

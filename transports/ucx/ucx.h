@@ -3,16 +3,13 @@
 // rest on.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "lib/base/link.h"
 #include "transports/transport.h"
 
 namespace echelon {
@@ -21,23 +18,17 @@ namespace echelon {
 struct UcxConfig {
   std::vector<std::string>
       devices;                // this rank's NICs as UCX names them, nearest first; empty: all
-  std::string tls;            // a UCX_TLS list; empty: all that the next two allow
-  bool sockets = true;        // TCP may be used
-  bool shared_memory = true;  // so may shared memory, between ranks of one host
+  std::string tls;            // a UCX_TLS list; empty: all, but for the next line
+  bool shared_memory = true;  // may be used between ranks of one host
   int rails = 1;              // NICs that one message may be striped over
   int peers = 0;              // how many ranks may be reached: connections take descriptors
-
-  // Messages from this size on are announced before they are sent (rendezvous). Not set: UCX's
-  // own choice where there is RDMA, never over sockets alone.
-  std::optional<std::size_t> rendezvous_from;
 
   // More of UCX's settings, without the prefix UCX_, applied last.
   std::vector<std::pair<std::string, std::string>> settings;
 
-  // What sending to a peer costs; asked by Transport::link() and when a peer is first reached.
-  // Empty: a default Ethernet link. Only peers with a link of kind kShm are reached through
-  // shared memory, and the death of those must be noticed by others: UCX cannot.
-  std::function<Link(int peer)> link;
+  // Whether a peer is on this host; asked when it is first reached. Empty: none is. Only such
+  // peers are reached through shared memory, and their death must be noticed by others: UCX cannot.
+  std::function<bool(int peer)> local;
 
   // Whether the user set this UCX_* variable. Empty: nobody did.
   std::function<bool(std::string_view variable)> user_set;

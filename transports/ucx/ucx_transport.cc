@@ -38,9 +38,9 @@ ech_status translate(ucs_status_t status, ech_status peer_failed) {
 
 }  // namespace
 
-UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<Link(int)> link,
+UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<bool(int)> local,
                            int self, std::span<const std::string> addresses)
-    : link_(std::move(link)), self_(self), peers_(addresses.size()), worker_(std::move(worker)) {
+    : local_(std::move(local)), self_(self), peers_(addresses.size()), worker_(std::move(worker)) {
   pending_.next = pending_.previous = &pending_;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     peers_[i].owner = this;
@@ -55,10 +55,6 @@ UcxTransport::~UcxTransport() {
   if (any_pending(nullptr)) stop();
   for (Peer& peer : peers_) close(peer, 0);
   finish_closing();
-}
-
-Link UcxTransport::link(int peer) const {
-  return link_ ? link_(peer) : Link{LinkKind::kEthernet, 15e-6, 119.6e6, Source::kDefault};
 }
 
 void UcxTransport::send(int peer, Tag tag, std::span<const std::byte> data,
@@ -169,7 +165,7 @@ bool UcxTransport::reach(Peer& peer) {
   } catch (const Error& e) {
     return fail(peer, e.code(), e.what());
   }
-  peer.local = link(peer.rank).kind == LinkKind::kShm;
+  peer.local = local_ && local_(peer.rank);
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;

@@ -24,11 +24,10 @@ class UcxTransport : public Transport {
  public:
   static constexpr int kRankBits = 16;
 
-  UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<Link(int)> link, int self,
+  UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<bool(int)> local, int self,
                std::span<const std::string> addresses);
   ~UcxTransport() override;
 
-  Link link(int peer) const override;
   void send(int peer, Tag tag, std::span<const std::byte> data, Completion& completion) override;
   void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
   bool progress() override;
@@ -90,7 +89,7 @@ class UcxTransport : public Transport {
   void close(Peer& peer, unsigned flags);
   void finish_closing();
 
-  const std::function<Link(int)> link_;
+  const std::function<bool(int)> local_;
   const int self_;
 
   std::vector<Peer> peers_;

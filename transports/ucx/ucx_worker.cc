@@ -45,15 +45,9 @@ bool has_rdma() {
   return !std::filesystem::is_empty("/sys/class/infiniband", none) && !none;
 }
 
-std::string rendezvous_threshold(const UcxConfig& config) {
-  if (config.rendezvous_from) return std::to_string(*config.rendezvous_from);
-  return has_rdma() ? "auto" : "inf";
-}
-
 std::string transports(const UcxConfig& config) {
   if (!config.tls.empty()) return config.tls;
-  if (config.sockets) return config.shared_memory ? "all" : "^sm";
-  return config.shared_memory ? "^tcp" : "^tcp,sm";
+  return config.shared_memory ? "all" : "^sm";
 }
 
 // UCX's settings, of which ours change those that the user has not set.
@@ -102,7 +96,7 @@ void apply(const UcxConfig& config, Settings& settings) {
   if (!config.devices.empty()) {
     settings.set("NET_DEVICES", fmt::format("{}", fmt::join(config.devices, ",")));
   }
-  settings.set("RNDV_THRESH", rendezvous_threshold(config));
+  settings.set("RNDV_THRESH", has_rdma() ? "auto" : "inf");
   // A blocking connect() to a host that is cut off would take minutes.
   settings.set_tcp("CONN_NB", "y");
   if (!has_rdma()) avoid_zero_copy(settings);

@@ -175,9 +175,43 @@ TEST(ApplyMeasured, ReplacesWhatTheDeviceClaims) {
   EXPECT_EQ(all.link.source, Source::kMeasured);
   EXPECT_EQ(all.child_bandwidth[0], 2 * kGigabit) << "two nics, each as slow as measured";
   EXPECT_EQ(all.child_source, Source::kMeasured);
-  apply_measured(layout, TierKind::kCluster, all.link, 3 * kGigabit);
-  EXPECT_EQ(layout.tiers[1].groups[0].child_bandwidth[1], 3 * kGigabit);
   EXPECT_EQ(validate(layout), "");
+}
+
+// So that plans from a dump are those of the communicator that wrote it.
+TEST(AddMeasured, GivesTheFabricWhatPlansRestOn) {
+  Fabric fabric;
+  for (const char* name : {"a", "b"})
+    fabric.hosts.push_back(host_with(name, {10 * kGigabit, 10 * kGigabit}));
+  fabric.tiers = {{TierKind::kCluster, {}, {}, {5e-6, Source::kFile}}};
+  const Quantity speed{kGigabit, Source::kMeasured}, latency{50e-6, Source::kMeasured};
+  add_measured(fabric, {{TierKind::kHost, {}, speed, latency}});
+  add_measured(fabric, {{TierKind::kCluster, {}, speed, latency}});
+  ASSERT_EQ(fabric.tiers.size(), 2u);
+  EXPECT_EQ(fabric.tiers[0].bytes_per_second, speed);
+  EXPECT_EQ(fabric.tiers[0].latency.value, 5e-6) << "the file says so";
+  EXPECT_EQ(fabric.tiers[1].latency, latency);
+  const TierGroup all = make_layout(fabric, ranks_on({2, 2})).tiers[1].groups[0];
+  EXPECT_EQ(all.link.bytes_per_second, kGigabit);
+  EXPECT_EQ(all.link.source, Source::kMeasured);
+  EXPECT_EQ(all.link.latency, 5e-6);
+  EXPECT_EQ(all.child_bandwidth[0], 2 * kGigabit) << "two nics, each as slow as measured";
+  const Quantity again{2 * kGigabit, Source::kMeasured};
+  add_measured(fabric, {{TierKind::kCluster, {}, again, latency}});
+  EXPECT_EQ(fabric.tiers[0].bytes_per_second, again);
+}
+
+TEST(AddMeasured, NumbersOfADeviceThatTheFileStatesStay) {
+  Fabric fabric;
+  for (const char* name : {"a", "b"}) fabric.hosts.push_back(host_with(name, {kGigabit}));
+  for (Host& host : fabric.hosts) host.nics[0].bytes_per_second = {kGigabit, Source::kFile};
+  add_measured(fabric,
+               {{TierKind::kCluster, {}, {7e6, Source::kMeasured}, {1e-6, Source::kMeasured}}});
+  const TierGroup all = make_layout(fabric, ranks_on({1, 1})).tiers[0].groups[0];
+  EXPECT_EQ(all.link.bytes_per_second, kGigabit);
+  EXPECT_EQ(all.link.source, Source::kFile);
+  EXPECT_EQ(all.child_bandwidth[0], kGigabit);
+  EXPECT_EQ(all.link.latency, 1e-6);
 }
 
 TEST(Validate, NamesWhatIsWrong) {
