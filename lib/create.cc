@@ -146,6 +146,7 @@ class Creation {
     parts_.standby = std::make_shared<Standby>(control_->rank(), std::move(listener),
                                                std::move(addresses), control_->key("standby"));
     parts_.standby->interface = options_.interface_name;
+    parts_.standby->log = log_;
   }
 
   // Only the first rank of a host describes it.

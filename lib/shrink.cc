@@ -34,10 +34,9 @@ std::unique_ptr<Communicator> Communicator::shrink() {
   engine_.progress();  // ends what is pending
   if (!standby_) return go_on({std::make_unique<SoloControl>()});
   ReunionOptions options;
-  options.times = {milliseconds(options_.heartbeat), milliseconds(options_.timeout)};
+  options.times = {from_seconds(options_.heartbeat), from_seconds(options_.timeout)};
   options.deadline = deadline() + 2 * options.times.silent;
   options.describe = [this](int seat) { return name_of_seat(seat); };
-  options.log = log_;
   try {
     Reunited reunited = reunite(*standby_, options);
     auto survivors = go_on({std::move(reunited.control), standby_, std::move(reunited.seats)});

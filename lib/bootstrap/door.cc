@@ -16,9 +16,8 @@ constexpr int kMostRounds = 100;
 
 }  // namespace
 
-Door::Door(Standby& standby, const Log& log, Admit admit)
+Door::Door(Standby& standby, Admit admit)
     : standby_(standby),
-      log_(log),
       admit_(std::move(admit)),
       key_(standby.door_key(standby.self())),
       reception_(standby.reception()) {}
@@ -60,9 +59,9 @@ void Door::judge_stranger(const Guest& guest) {
   }
   reply(guest, encode_refusal());
   if (std::exchange(met_stranger_, true)) return;
-  log_(ECH_LOG_WARN,
-       fmt::format("shrink: refused {}: it does not know the job's secret (said once)",
-                   guest.from.text()));
+  standby_.log(ECH_LOG_WARN,
+               fmt::format("shrink: refused {}: it does not know the job's secret (said once)",
+                           guest.from.text()));
 }
 
 }  // namespace echelon

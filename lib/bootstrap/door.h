@@ -9,7 +9,6 @@
 #include <map>
 #include <vector>
 
-#include "lib/base/log.h"
 #include "lib/bootstrap/handshake.h"
 #include "lib/bootstrap/reception.h"
 #include "lib/bootstrap/standby.h"
@@ -26,7 +25,7 @@ class Door {
   // Lets the guest in, which takes its socket, or returns false.
   using Admit = std::function<bool(Guest&, const Hello&)>;
 
-  Door(Standby& standby, const Log& log, Admit admit);
+  Door(Standby& standby, Admit admit);
 
   // As those of a Reception. A notice that comes in is kept in standby.lost_to.
   void watch(std::vector<pollfd>& sockets) { reception_.watch(sockets); }
@@ -44,7 +43,6 @@ class Door {
   void judge_stranger(const Guest& guest);
 
   Standby& standby_;
-  const Log log_;
   const Admit admit_;
   const Key key_;
   Reception& reception_;

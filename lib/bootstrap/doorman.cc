@@ -35,7 +35,7 @@ void Doorman::serve() noexcept {
 }
 
 void Doorman::serve_until_stopped() {
-  Door door(standby_, Log{}, [](Guest&, const Hello&) { return false; });
+  Door door(standby_, [](Guest&, const Hello&) { return false; });
   for (;;) {
     std::vector<pollfd> sockets = {{stop_.get(), POLLIN, 0}};
     door.watch(sockets);

@@ -53,7 +53,7 @@ class Reunion {
 // They are told before anybody goes on without them.
 void Reunion::leave_others() const {
   for (int seat : found_.left_out)
-    options_.log(ECH_LOG_WARN, fmt::format("shrink: going on after {} without {}, which did not "
+    standby_.log(ECH_LOG_WARN, fmt::format("shrink: going on after {} without {}, which did not "
                                            "come",
                                            seconds_since(start_), options_.describe(seat)));
   leave_notices(standby_, found_.left_out);

@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/log.h"
 #include "lib/bootstrap/control.h"
 #include "lib/bootstrap/gathering.h"
 #include "lib/bootstrap/standby.h"
@@ -25,7 +24,6 @@ struct ReunionOptions {
   WaitingTimes times;
   Deadline deadline;                              // of the whole
   std::function<std::string(int seat)> describe;  // "rank 3 on hostB (pid 12)"
-  Log log;
 };
 
 struct Reunited {

@@ -27,7 +27,7 @@ class Search {
   Search(Standby& standby, const ReunionOptions& options)
       : standby_(standby),
         options_(options),
-        door_(standby, options.log, [this](Guest& g, const Hello& h) { return admit(g, h); }),
+        door_(standby, [this](Guest& g, const Hello& h) { return admit(g, h); }),
         gathering_(standby.self(), standby.gone, options.times, Clock::now()) {}
 
   Found run();
@@ -146,7 +146,7 @@ void Search::hear_calls(Deadline now) {
     const StandbyCall::State before = call.state();
     const StandbyCall::State state = call.advance(now);
     if (state == StandbyCall::State::kNotThere) {
-      options_.log(ECH_LOG_INFO, fmt::format("shrink: {} is gone", describe(seat)));
+      standby_.log(ECH_LOG_INFO, fmt::format("shrink: {} is gone", describe(seat)));
       gathering_.died(seat);
     }
     if (state == StandbyCall::State::kLives && before != state) gathering_.lives(seat, now);
@@ -156,7 +156,7 @@ void Search::hear_calls(Deadline now) {
 }
 
 void Search::follow(int seat, std::unique_ptr<Channel> channel, Deadline now) {
-  options_.log(ECH_LOG_DEBUG, fmt::format("shrink: following {}", describe(seat)));
+  standby_.log(ECH_LOG_DEBUG, fmt::format("shrink: following {}", describe(seat)));
   followers_.clear();
   leader_ = std::move(channel);
   gathering_.follow(seat, now);
@@ -169,7 +169,7 @@ void Search::lose_leader(Deadline now) {
 }
 
 void Search::leave_overdue_leader(Deadline now) {
-  options_.log(ECH_LOG_WARN, fmt::format("shrink: {} leads the survivors and says nothing: going "
+  standby_.log(ECH_LOG_WARN, fmt::format("shrink: {} leads the survivors and says nothing: going "
                                          "on without it",
                                          describe(gathering_.leader())));
   gathering_.give_up(gathering_.leader());

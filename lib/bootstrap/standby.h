@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/log.h"
 #include "lib/bootstrap/address.h"
 #include "lib/bootstrap/auth.h"
 #include "lib/bootstrap/listener.h"
@@ -61,6 +62,7 @@ class Standby {
   };
 
   std::string interface;       // to bind when connecting
+  Log log;                     // of the communicators that share this
   std::vector<bool> gone;      // by seat: left out of the last reunion that was decided
   std::optional<int> lost_to;  // the seat that went on without this rank
 

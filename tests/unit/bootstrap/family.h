@@ -16,7 +16,7 @@ inline std::string seat_name(int seat) { return fmt::format("rank {} on here (pi
 
 // Waits so long for who is silent.
 inline ReunionOptions waiting(milliseconds silent) {
-  return {{silent, kLong}, in(2 * kLong), seat_name, {}};
+  return {{silent, kLong}, in(2 * kLong), seat_name};
 }
 
 // For seats that are threads. Whose standby is destroyed is dead.

@@ -9,7 +9,9 @@
 #include <mutex>
 #include <random>
 
+#include "lib/bootstrap/call.h"
 #include "tests/support/ranks.h"
+#include "tests/unit/bootstrap/family.h"
 #include "tests/unit/bootstrap/support.h"
 
 namespace echelon {
@@ -142,6 +144,25 @@ struct Lines {
             this, ECH_LOG_WARN};
   }
 };
+
+// The thread that answers for a rank after a failure speaks where its communicator does.
+TEST(WrongSecret, AtADoormanGoesToTheCallersLogOnly) {
+  test::Family family(2);
+  Lines lines;
+  family[0].log = lines.log();
+  testing::internal::CaptureStderr();
+  family[0].answer();
+  Standby stranger(1, {}, {family.address(0), family.address(1)}, random_secret());
+  Call call(stranger, 0, kSecond);
+  const auto limit = in(kSecond);
+  while (call.advance(Clock::now()) != Call::State::kNotThere && Clock::now() < limit)
+    std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(call.state(), Call::State::kNotThere);
+  family.kill(0);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_EQ(lines.lines.size(), 1u);
+  EXPECT_NE(lines.lines[0].find("job's secret"), std::string::npos) << lines.lines[0];
+}
 
 TEST(WrongSecret, ClearOnBothSidesAndTheRightOneStillComes) {
   const UniqueId id = listen_for_ranks("lo");
