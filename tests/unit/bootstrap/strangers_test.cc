@@ -9,7 +9,7 @@
 #include <mutex>
 #include <random>
 
-#include "lib/bootstrap/call.h"
+#include "lib/bootstrap/standby_call.h"
 #include "tests/support/ranks.h"
 #include "tests/unit/bootstrap/family.h"
 #include "tests/unit/bootstrap/support.h"
@@ -153,11 +153,11 @@ TEST(WrongSecret, AtADoormanGoesToTheCallersLogOnly) {
   testing::internal::CaptureStderr();
   family[0].answer();
   Standby stranger(1, {}, {family.address(0), family.address(1)}, random_secret());
-  Call call(stranger, 0, kSecond);
+  StandbyCall call(stranger, 0, kSecond);
   const auto limit = in(kSecond);
-  while (call.advance(Clock::now()) != Call::State::kNotThere && Clock::now() < limit)
+  while (call.advance(Clock::now()) != StandbyCall::State::kNotThere && Clock::now() < limit)
     std::this_thread::sleep_for(milliseconds(1));
-  EXPECT_EQ(call.state(), Call::State::kNotThere);
+  EXPECT_EQ(call.state(), StandbyCall::State::kNotThere);
   family.kill(0);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   ASSERT_EQ(lines.lines.size(), 1u);
@@ -228,14 +228,26 @@ TEST(Misfit, OtherSizeFailsOnBothSides) {
   });
 }
 
-TEST(Misfit, OtherVersionFailsOnBothSides) {
+void expect_other_version(const Version& version, const std::string& shown) {
   const UniqueId id = listen_for_ranks("lo");
   test::run_threads(2, [&](int rank) {
     JoinOptions options = within(kLong);
-    if (rank == 1) options.version.library = 9008007;
-    expect_error(ECH_ERR_INVALID, {"rank 1", "echelon 9.8.7", Version{}.text()}, kSecond,
+    if (rank == 1) options.version = version;
+    expect_error(ECH_ERR_INVALID, {"rank 1", shown, Version{}.text()}, kSecond,
                  [&] { join(Identity::with(id, rank, 2), options); });
   });
+}
+
+TEST(Misfit, OtherVersionFailsOnBothSides) {
+  Version other;
+  other.library = 9008007;
+  expect_other_version(other, "echelon 9.8.7");
+}
+
+TEST(Misfit, OtherProtocolFailsOnBothSides) {
+  Version other;
+  other.protocol = 77;
+  expect_other_version(other, "(protocol 77)");
 }
 
 TEST(Misfit, SameRankTwiceFailsOnBothSides) {
