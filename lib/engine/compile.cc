@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 #include "lib/base/error.h"
 #include "lib/engine/interval_set.h"
@@ -128,9 +129,13 @@ class Compiler {
   void add_call(const GroupCall& call, Step& step) {
     if (!step.calls.empty())
       throw Error(ECH_ERR_INTERNAL, "a schedule has two group calls of one rank in one step");
-    Call mine{call.action, call.group, {}, Place::kWork};
+    const std::vector<int>& ranks = call.group.ranks();
+    std::unordered_map<int, int> member;  // by rank
+    for (std::size_t i = 0; i < ranks.size(); ++i) member[ranks[i]] = static_cast<int>(i);
+    Call mine{call.action, member.at(goal_.rank), {}, Place::kWork};
     for (const Part& part : call.parts) {
-      for_pieces(part.slice, [&](Slice piece) { mine.parts.push_back({piece, part.owner}); });
+      const int owner = member.at(part.owner);
+      for_pieces(part.slice, [&](Slice piece) { mine.parts.push_back({piece, owner}); });
     }
     mine.place = locate_all(mine, step);
     step.calls.push_back(std::move(mine));
@@ -139,7 +144,7 @@ class Compiler {
   // One place for everything that the call reads from this rank.
   Place locate_all(const Call& call, Step& step) {
     const auto reads = [&](const Part& part) {
-      return call.action != GroupAction::kAllgather || part.owner == goal_.rank;
+      return call.action != GroupAction::kAllgather || part.owner == call.self;
     };
     const bool in_work = std::ranges::any_of(
         call.parts, [&](const Part& part) { return reads(part) && written_.touches(part.slice); });
@@ -156,7 +161,7 @@ class Compiler {
 
   void write_call(const Call& call) {
     for (const Part& part : call.parts) {
-      const bool mine = call.action != GroupAction::kReduceScatter || part.owner == goal_.rank;
+      const bool mine = call.action != GroupAction::kReduceScatter || part.owner == call.self;
       if (mine) write(part.slice);
     }
   }

@@ -53,9 +53,8 @@ Engine::Engine(EngineParts parts) : parts_(std::move(parts)), activity_(parts_.b
   const int lanes = parts_.group ? parts_.group->lanes() : kLanesWithoutGroup;
   if (parts_.memory == nullptr) parts_.memory = std::make_unique<HostMemory>(lanes);
   for (int lane = 0; lane < lanes; ++lane) {
-    lanes_.push_back(
-        std::make_unique<Segment>(Media{parts_.transport.get(), parts_.group.get(),
-                                        &parts_.group_ranks, parts_.memory.get(), lane}));
+    lanes_.push_back(std::make_unique<Segment>(
+        Media{parts_.transport.get(), parts_.group.get(), parts_.memory.get(), lane}));
   }
 }
 

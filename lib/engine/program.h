@@ -34,11 +34,12 @@ struct Merge {
   std::uint32_t own_index;   // how many of them come from lower ranks
 };
 
+// Of the group that this rank is in. Members go by their index there, not by rank.
 struct Call {
   GroupAction action;
-  Group group;
-  std::vector<Part> parts;
-  Place place;  // of this rank's input
+  int self;                 // this rank
+  std::vector<Part> parts;  // with members as owners
+  Place place;              // of this rank's input
 };
 
 // In order: copies from input to work; then everything else at once.

@@ -140,7 +140,7 @@ void Segment::start_call(const Call& call) {
   for (const Part& part : call.parts) {
     const std::size_t out = view.offset(view.work, part.slice);
     const std::size_t in = from_input ? view.offset(view.input, part.slice) : out;
-    parts_.push_back({in, out, view.bytes(part.slice), media_.group_ranks->index_of(part.owner)});
+    parts_.push_back({in, out, view.bytes(part.slice), part.owner});
   }
   const GroupWork work{
       call.action,    work_.dtype, work_.op,         from_input ? view.input.data : view.work.data,

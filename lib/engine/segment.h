@@ -31,7 +31,6 @@ struct SegmentWork {
 struct Media {
   Transport* transport = nullptr;
   GroupEngine* group = nullptr;
-  const Group* group_ranks = nullptr;
   Memory* memory = nullptr;
   int lane = 0;
 };
