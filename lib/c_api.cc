@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/dtype.h"
+#include "lib/base/time.h"
 #include "lib/bootstrap/bootstrap.h"
 #include "lib/bootstrap/unique_id.h"
 #include "lib/c_arguments.h"
@@ -26,7 +27,7 @@ Options merged_options(const ech_comm_options& o) {
   if (o.bootstrap != nullptr) options.bootstrap = o.bootstrap;
   if (o.interface_name != nullptr) options.interface_name = o.interface_name;
   if (!(o.timeout >= 0)) throw invalid("options.timeout must be a number of seconds >= 0");
-  if (o.timeout > 0) options.timeout = std::min(o.timeout, 1e9);
+  if (o.timeout > 0) options.timeout = std::min(o.timeout, kForever);
   if (o.log_level < 0 || o.log_level > ECH_LOG_DEBUG)
     throw invalid(fmt::format("options.log_level {} is none", int(o.log_level)));
   if (o.probe != 0) options.probe = o.probe > 0;
@@ -35,8 +36,7 @@ Options merged_options(const ech_comm_options& o) {
 }
 
 Deadline deadline_of(const Options& options) {
-  return std::chrono::steady_clock::now() +
-         std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout * 1e3));
+  return std::chrono::steady_clock::now() + from_seconds(options.timeout);
 }
 
 BootstrapOptions bootstrap_options(const ech_comm_options& o, const Options& options,

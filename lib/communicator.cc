@@ -8,6 +8,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/dtype.h"
+#include "lib/base/time.h"
 #include "lib/bootstrap/inquiry.h"
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/create.h"
@@ -16,7 +17,6 @@
 namespace echelon {
 namespace {
 
-constexpr double kForever = 1e9;  // s; more would not fit a clock
 constexpr std::size_t kMostCallsAhead = 64;
 constexpr std::size_t kMostBytesAhead = 64 << 20;
 constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
@@ -64,10 +64,6 @@ Signature signature_of(const Invocation& in) {
 // Whether some ranks only send and others only receive.
 bool one_way(const Invocation& in) {
   return in.collective == ECH_BROADCAST || in.collective == ECH_REDUCE;
-}
-
-std::chrono::nanoseconds seconds(double s) {
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(s, kForever) * 1e9));
 }
 
 // Elements per block of a segment, all segments but the last equal.
@@ -120,8 +116,7 @@ std::string Communicator::waiting(std::chrono::nanoseconds since) {
   if (since < kFirstLine) complain_at_ = kFirstLine;
   std::string why = control_->waiting(since);
   if (!why.empty() && since >= complain_at_) {
-    log_(ECH_LOG_WARN,
-         fmt::format("{}, for {:.1f} s by now", why, std::chrono::duration<double>(since).count()));
+    log_(ECH_LOG_WARN, fmt::format("{}, for {:.1f} s by now", why, to_seconds(since)));
     complain_at_ = 2 * since;
   }
   return why;
@@ -223,7 +218,7 @@ Task Communicator::task_of(const Invocation& in, const Signature& signature) {
   task.count = in.count;
   task.segment = segment_elements(plan, in.count, key.bytes);
   task.program = task.segment >= in.count ? &plan.whole : &plan.cut;
-  task.timeout = seconds(in.timeout > 0 ? in.timeout : options_.timeout);
+  task.timeout = from_seconds(in.timeout > 0 ? in.timeout : options_.timeout);
   task.signature = signature;
   return task;
 }
@@ -241,7 +236,7 @@ void Communicator::finish(Operation* operation) {
 }
 
 Deadline Communicator::deadline() const {
-  return std::chrono::steady_clock::now() + seconds(options_.timeout);
+  return std::chrono::steady_clock::now() + from_seconds(options_.timeout);
 }
 
 void Communicator::close() {

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "lib/base/file.h"
+#include "lib/base/time.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
@@ -42,16 +43,12 @@ std::string settings_text(const Options& o) {
                      o.single_copy);
 }
 
-std::chrono::nanoseconds duration(double seconds) {
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-}
-
 class Creation {
  public:
   Creation(Membership ranks, const Options& options, const Log& log, Deadline deadline)
       : control_(std::move(ranks.control)), options_(options), log_(log), deadline_(deadline) {
     const double stall = std::min(options.stall, options.heartbeat / 2);
-    control_->set_patience({duration(stall), duration(options.heartbeat - stall)});
+    control_->set_patience({from_seconds(stall), from_seconds(options.heartbeat - stall)});
     parts_.options = options;
     parts_.standby = std::move(ranks.standby);
     parts_.seats = std::move(ranks.seats);
@@ -238,8 +235,7 @@ class Creation {
     }
     if (network) parts_.engine.transport = network->connect(self, network_addresses);
     if (shared) connect_shared(*shared, local, shared_addresses);
-    parts_.native = true;
-    parts_.engine.spin = duration(options_.spin);
+    parts_.engine.spin = from_seconds(options_.spin);
     if (!crowded(local)) parts_.engine.patience = kPatienceOfOwners;
     control_->allgather("", deadline_);  // nobody leaves before all have connected
   }

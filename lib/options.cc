@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "lib/base/time.h"
 
 namespace echelon {
 namespace {
@@ -27,7 +28,7 @@ double seconds(std::string_view text) {
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
       value < 0)
     throw std::string("a number of seconds >= 0");
-  return std::min(value, 1e9);
+  return std::min(value, kForever);
 }
 
 bool boolean(std::string_view text) {

@@ -4,22 +4,13 @@
 
 #include <algorithm>
 
+#include "lib/base/time.h"
 #include "lib/bootstrap/reunion.h"
 #include "lib/bootstrap/solo_control.h"
 #include "lib/communicator.h"
 #include "lib/create.h"
 
 namespace echelon {
-namespace {
-
-constexpr double kForever = 1e9;  // s; more would not fit a clock
-
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::min(seconds, kForever) * 1e3));
-}
-
-}  // namespace
-
 std::string Communicator::name_of_seat(int seat) const {
   const auto at = std::ranges::find(seats_, seat);
   if (at == seats_.end()) return fmt::format("a rank that was left out before (seat {})", seat);

@@ -14,6 +14,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/thread.h"
+#include "lib/base/time.h"
 #include "lib/bootstrap/control_events.h"
 #include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/tcp_control.h"
@@ -61,8 +62,6 @@ bool may_come(FrameType type, bool to_root) {
   }
   return false;
 }
-
-double as_seconds(std::chrono::nanoseconds t) { return std::chrono::duration<double>(t).count(); }
 
 // Whether the other side's host has not confirmed all that was sent to it.
 bool unconfirmed(const Channel& channel) {
@@ -317,7 +316,7 @@ Error TcpControl::silence(const std::vector<int>& ranks) {
   const Channel* channel = channel_of(ranks[0]);
   const bool gone = channel == nullptr || !channel->open() || unconfirmed(*channel);
   std::string text = fmt::format(
-      "{} did not answer for {:.1f} s, {}", describe(ranks), as_seconds(patience_.answer),
+      "{} did not answer for {:.1f} s, {}", describe(ranks), to_seconds(patience_.answer),
       gone ? "and nothing of what was sent there is confirmed: the host is down or cut off"
            : "though the host confirms what is sent there: the process is stopped or starved");
   return {gone ? ECH_ERR_PEER : ECH_ERR_TIMEOUT, text + last_seen(ranks[0])};

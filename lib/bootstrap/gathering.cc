@@ -15,7 +15,7 @@ Gathering::Gathering(int self, const std::vector<bool>& gone, const WaitingTimes
                      Deadline now)
     : self_(self),
       times_(times),
-      silence_(std::max(times.silent / 2, kLeastSilence)),
+      silence_(std::max<std::chrono::nanoseconds>(times.silent / 2, kLeastSilence)),
       leader_(self) {
   for (bool out : gone) seats_.push_back(out ? Seat::kGone : Seat::kUnknown);
   seats_[self] = Seat::kHere;

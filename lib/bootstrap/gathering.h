@@ -32,8 +32,8 @@ inline constexpr std::chrono::milliseconds kLeastSilence{1000};
 
 // How long a seat is waited for.
 struct WaitingTimes {
-  std::chrono::milliseconds silent;  // since it last said that it lives, or since the beginning
-  std::chrono::milliseconds alive;   // in all
+  std::chrono::nanoseconds silent;  // since it last said that it lives, or since the beginning
+  std::chrono::nanoseconds alive;   // in all
 };
 
 class Gathering {
@@ -56,8 +56,8 @@ class Gathering {
   bool leads() const { return leader_ == self_; }
   bool decided(Deadline now) const;
   bool leader_overdue(Deadline now) const;
-  std::chrono::milliseconds beat() const { return silence_ / 8; }  // a leader's signs of life
-  bool matters(int seat) const;                                    // whether a call to it may stay
+  std::chrono::nanoseconds beat() const { return silence_ / 8; }  // a leader's signs of life
+  bool matters(int seat) const;                                   // whether a call to it may stay
   std::vector<int> seats_to_call(Deadline now) const;
   Deadline next(Deadline now) const;  // when one of these answers changes by itself
 
@@ -75,7 +75,7 @@ class Gathering {
 
   const int self_;
   const WaitingTimes times_;
-  const std::chrono::milliseconds silence_;  // of a leader
+  const std::chrono::nanoseconds silence_;  // of a leader
   std::vector<Seat> seats_;
   std::vector<Deadline> hope_;  // by seat: how long to wait for it
   int leader_;

@@ -29,7 +29,7 @@ bool connected_to_itself(const Fd& fd) {
 
 }  // namespace
 
-StandbyCall::StandbyCall(const Standby& standby, int seat, std::chrono::milliseconds again)
+StandbyCall::StandbyCall(const Standby& standby, int seat, std::chrono::nanoseconds again)
     : standby_(standby), seat_(seat), key_(standby.door_key(seat)), again_(again) {}
 
 void StandbyCall::begin(Deadline now) {

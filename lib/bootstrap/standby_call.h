@@ -30,7 +30,7 @@ class StandbyCall {
   };
 
   // `again`: how long to believe that it lives. Throws like dial().
-  StandbyCall(const Standby& standby, int seat, std::chrono::milliseconds again);
+  StandbyCall(const Standby& standby, int seat, std::chrono::nanoseconds again);
 
   State state() const { return state_; }
 
@@ -53,7 +53,7 @@ class StandbyCall {
   const Standby& standby_;
   const int seat_;
   const Key key_;
-  const std::chrono::milliseconds again_;
+  const std::chrono::nanoseconds again_;
   State state_ = State::kSilent;
   Fd fd_;  // empty before it begins and while it pauses
   bool connected_ = false;

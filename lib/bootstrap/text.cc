@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "lib/base/time.h"
+
 namespace echelon {
 namespace {
 
@@ -48,8 +50,7 @@ std::string one_line(std::string_view text) {
 }
 
 std::string seconds_since(Deadline start) {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  return fmt::format("{:.1f} s", passed.count());
+  return fmt::format("{:.1f} s", to_seconds(std::chrono::steady_clock::now() - start));
 }
 
 int milliseconds_until(Deadline deadline) {

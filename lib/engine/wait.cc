@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/base/time.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/sleep.h"
 
@@ -71,7 +72,7 @@ bool Engine::past_deadline(Wait& wait, Clock::time_point now) {
   std::string text = fmt::format(
       "{} did not end within {:.1f} s",
       wait.task != nullptr ? wait.task->signature.label(wait.sequence) : "what was pending",
-      std::chrono::duration<double>(wait.timeout).count());
+      to_seconds(wait.timeout));
   if (!why_.empty()) text += "; " + why_;
   fail_here(ECH_ERR_TIMEOUT, text);
   return true;
