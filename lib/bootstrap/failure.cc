@@ -5,6 +5,11 @@
 #include "lib/bootstrap/text.h"
 
 namespace echelon {
+namespace {
+
+constexpr std::chrono::milliseconds kFarewell{100};  // for the reason to arrive
+
+}  // namespace
 
 std::string encode_failure(const Error& error) {
   constexpr std::size_t kMostText = 2000;
@@ -20,6 +25,21 @@ Error decode_failure(const std::string& payload) {
   const std::string text = one_line(reader.text());
   const bool known = code < 0 && code >= ECH_ERR_INTERNAL;
   return {known ? static_cast<ech_status>(code) : ECH_ERR_INTERNAL, text};
+}
+
+void tell_all(const Channels& channels, const Error& error) noexcept {
+  try {
+    const std::string payload = encode_failure(error);
+    const Deadline limit = Deadline::clock::now() + kFarewell;
+    for (const auto& channel : channels) {
+      if (!channel) continue;
+      channel->send_instead(FrameType::kFailure, payload);
+      do channel->flush();
+      while (channel->unsent() && Deadline::clock::now() < limit);
+    }
+  } catch (const std::exception&) {
+    // Out of memory: they see the connection close.
+  }
 }
 
 }  // namespace echelon

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// An error as the payload of a kFailure message.
+// An error as the payload of a kFailure message, and as the last thing that ranks are told.
 #pragma once
 
 #include <string>
 
 #include "lib/base/error.h"
+#include "lib/bootstrap/rendezvous.h"
 
 namespace echelon {
 
@@ -12,5 +13,9 @@ std::string encode_failure(const Error& error);
 
 // Throws ECH_ERR_INVALID when `payload` is not such a message.
 Error decode_failure(const std::string& payload);
+
+// Tells those at the other ends, as far as there are channels, why nothing comes of it. Takes
+// 0.1 s at most; who cannot be told sees the connection close.
+void tell_all(const Channels& channels, const Error& error) noexcept;
 
 }  // namespace echelon

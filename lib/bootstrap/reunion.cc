@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/bytes.h"
+#include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/notice.h"
 #include "lib/bootstrap/search.h"
 #include "lib/bootstrap/solo_control.h"
@@ -65,7 +66,7 @@ void Reunion::announce() {
     for (const auto& follower : found_.channels) follower->send(FrameType::kReady, news);
     await_answers();
   } catch (const Error& e) {
-    give_up(found_.channels, e);
+    tell_all(found_.channels, e);
     throw;
   }
 }

@@ -16,8 +16,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kFarewell{100};  // for the reason to reach the other ranks
-
 class Rendezvous {
  public:
   Rendezvous(const Identity& identity, const JoinOptions& options)
@@ -31,7 +29,8 @@ class Rendezvous {
     try {
       while (joined_ + 1 < identity_.size) step();
     } catch (const Error& e) {
-      tell_all(e);
+      listener_.stop();
+      tell_all(channels_, e);
       throw;
     }
     listener_.stop();
@@ -46,7 +45,6 @@ class Rendezvous {
   void admit(Guest& guest, const Hello& hello);
   void hear_rank(Channel& channel);
   Error too_late() const;
-  void tell_all(const Error& error);
 
   const Identity& identity_;
   const JoinOptions& options_;
@@ -141,17 +139,6 @@ Error Rendezvous::too_late() const {
     text += fmt::format("; {} connections did not know the job's secret, the last from {}",
                         strangers_, last_stranger_);
   return {ECH_ERR_TIMEOUT, text};
-}
-
-void Rendezvous::tell_all(const Error& error) {
-  listener_.stop();
-  const Deadline limit = Clock::now() + kFarewell;
-  for (const auto& channel : channels_) {
-    if (!channel) continue;
-    channel->send_instead(FrameType::kFailure, encode_failure(error));
-    do channel->flush();
-    while (channel->unsent() && Clock::now() < limit);
-  }
 }
 
 }  // namespace

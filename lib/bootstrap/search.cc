@@ -20,8 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kFarewell{100};  // for the reason to reach the followers
-
 class Search {
  public:
   Search(Standby& standby, const ReunionOptions& options)
@@ -75,7 +73,7 @@ Found Search::run() {
       step();
     }
   } catch (const Error& e) {
-    give_up(take_followers(), e);
+    tell_all(take_followers(), e);
     throw;
   }
 }
@@ -259,20 +257,6 @@ Error left_out(const Standby& standby, const ReunionOptions& options) {
   return {ECH_ERR_ABORTED,
           fmt::format("{} has gone on without {}, which did not come to the shrink in time",
                       options.describe(*standby.lost_to), options.describe(standby.self()))};
-}
-
-void give_up(const Channels& followers, const Error& error) noexcept {
-  try {
-    const std::string payload = encode_failure(error);
-    const Deadline limit = Clock::now() + kFarewell;
-    for (const auto& channel : followers) {
-      channel->send_instead(FrameType::kFailure, payload);
-      do channel->flush();
-      while (channel->unsent() && Clock::now() < limit);
-    }
-  } catch (const std::exception&) {
-    // Out of memory: they see the connection close.
-  }
 }
 
 }  // namespace echelon

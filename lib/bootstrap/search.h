@@ -22,7 +22,4 @@ Found search(Standby& standby, const ReunionOptions& options);
 // What a rank is told with which the others have done (standby.lost_to).
 Error left_out(const Standby& standby, const ReunionOptions& options);
 
-// Tells those that follow why nothing comes of it.
-void give_up(const Channels& followers, const Error& error) noexcept;
-
 }  // namespace echelon
