@@ -24,7 +24,7 @@ constexpr std::size_t kElementsPerLine = 64;   // segments begin at multiples of
 
 // What plans may use: a single host has no message transport unless somebody asked for a plan.
 Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
-  Shape shape = make_shape(layout, parts.native);
+  Shape shape = make_shape(layout, true);
   shape.messages = parts.engine.transport != nullptr;
   return shape;
 }

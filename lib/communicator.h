@@ -45,7 +45,6 @@ struct CommunicatorParts {
   std::vector<RankPlace> places;
   Layout layout;
   std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
-  bool native = false;
   EngineParts engine;
 };
 

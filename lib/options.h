@@ -3,11 +3,11 @@
 // only place of the library that reads the environment, once per communicator.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 
 #include "echelon/echelon.h"
+#include "lib/bootstrap/environment.h"
 
 namespace echelon {
 
@@ -32,8 +32,6 @@ struct Options {
   std::string slurm_address;         // where Slurm's topology puts this host: "core.leaf3.node17"
   std::string slurm_pattern;         // and what the parts of it are: "switch.switch.node"
 };
-
-using Lookup = std::function<const char*(const char* variable)>;
 
 // Defaults overlaid with what `lookup` (usually getenv) knows. Throws ECH_ERR_INVALID naming the
 // variable, its value and what was expected.

@@ -21,7 +21,7 @@ Bootstrapped connect(const Identity& identity, const BootstrapOptions& options,
   join_options.log = options.log;
   options.log(ECH_LOG_DEBUG,
               fmt::format("rank {} of {}, found by {}", identity.rank, identity.size, source));
-  return {join(identity, join_options), source, identity.local_rank, identity.local_size};
+  return {join(identity, join_options), source};
 }
 
 void check_rank(const BootstrapOptions& options, const char* with) {
@@ -103,10 +103,8 @@ Bootstrapped by_pmix(const BootstrapOptions& options) {
     withdraw(mine, launched.rank);
     throw;
   }
-  Identity identity = Identity::with(accept_offer(mine, of_root), launched.rank, launched.size);
-  identity.local_rank = launched.local_rank;
-  identity.local_size = launched.local_size;
-  return connect(identity, options, "PMIx");
+  return connect(Identity::with(accept_offer(mine, of_root), launched.rank, launched.size), options,
+                 "PMIx");
 }
 
 bool has_meeting_point(const Launch& launch) {
@@ -139,7 +137,7 @@ Bootstrapped by_whatever_there_is(const BootstrapOptions& options, const Lookup&
     return connect(launch->identity, options, launch->launcher);
   if (pmix_offered(lookup)) return by_pmix(options);
   if (launch) return by_environment(options, lookup);
-  return {join({}, {}), "alone", -1, -1};
+  return {join({}, {}), "alone"};
 }
 
 }  // namespace

@@ -27,9 +27,7 @@ struct BootstrapOptions {
 
 struct Bootstrapped {
   std::unique_ptr<Control> control;
-  std::string source;   // "unique id", "the caller's allgather", "torchrun", "PMIx", "alone", ...
-  int local_rank = -1;  // as the launcher says; -1: it does not
-  int local_size = -1;
+  std::string source;  // "unique id", "the caller's allgather", "torchrun", "PMIx", "alone", ...
 };
 
 // Collective. Blocks until all ranks have come or the deadline. Throws as join() does, and

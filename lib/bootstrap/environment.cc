@@ -59,30 +59,14 @@ class Variables {
 
 constexpr int kMostRanks = 1 << 20;
 
-// How one launcher calls the four numbers.
-struct Names {
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-};
-
-Identity read_numbers(const Variables& variables, const Names& names) {
+// `rank` and `size` are the names that a launcher gives the two numbers.
+Identity read_numbers(const Variables& variables, const char* rank, const char* size) {
   Identity identity;
-  identity.size = variables.required_number(names.size, names.rank, 1, kMostRanks);
-  identity.rank = variables.required_number(names.rank, names.size, 0, kMostRanks);
+  identity.size = variables.required_number(size, rank, 1, kMostRanks);
+  identity.rank = variables.required_number(rank, size, 0, kMostRanks);
   if (identity.rank >= identity.size)
-    throw invalid(fmt::format("{}={} is not below {}={}", names.rank, identity.rank, names.size,
-                              identity.size));
-  identity.local_rank = variables.number(names.local_rank, 0, kMostRanks).value_or(-1);
-  identity.local_size = variables.number(names.local_size, 1, kMostRanks).value_or(-1);
-  if (identity.local_size > identity.size)
-    throw invalid(fmt::format("{}={} is above {}={}", names.local_size, identity.local_size,
-                              names.size, identity.size));
-  const int most = identity.local_size > 0 ? identity.local_size : identity.size;
-  if (identity.local_rank >= most)
-    throw invalid(fmt::format("{}={} is not below {}={}", names.local_rank, identity.local_rank,
-                              identity.local_size > 0 ? names.local_size : names.size, most));
+    throw invalid(
+        fmt::format("{}={} is not below {}={}", rank, identity.rank, size, identity.size));
   return identity;
 }
 
@@ -120,8 +104,7 @@ std::uint16_t port_or(const Variables& variables, int derived) {
 
 std::optional<Identity> from_echelon_run(const Variables& variables) {
   if (!variables.text("ECHELON_RANK") && !variables.text("ECHELON_SIZE")) return std::nullopt;
-  Identity identity = read_numbers(
-      variables, {"ECHELON_RANK", "ECHELON_SIZE", "ECHELON_LOCAL_RANK", "ECHELON_LOCAL_SIZE"});
+  Identity identity = read_numbers(variables, "ECHELON_RANK", "ECHELON_SIZE");
   if (identity.size == 1) return identity;
   read_root(variables, identity);
   identity.secret =
@@ -131,8 +114,7 @@ std::optional<Identity> from_echelon_run(const Variables& variables) {
 
 std::optional<Identity> from_torchrun(const Variables& variables) {
   if (!variables.text("RANK") && !variables.text("WORLD_SIZE")) return std::nullopt;
-  Identity identity =
-      read_numbers(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"});
+  Identity identity = read_numbers(variables, "RANK", "WORLD_SIZE");
   if (identity.size == 1) return identity;
   identity.host = variables.required("MASTER_ADDR", "WORLD_SIZE");
   const int master = variables.required_number("MASTER_PORT", "WORLD_SIZE", 1, 65535);
@@ -147,10 +129,10 @@ std::optional<Identity> from_torchrun(const Variables& variables) {
 }
 
 std::optional<Identity> from_open_mpi(const Variables& variables) {
-  const Names names{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                    "OMPI_COMM_WORLD_LOCAL_SIZE"};
-  if (!variables.text(names.rank) && !variables.text(names.size)) return std::nullopt;
-  Identity identity = read_numbers(variables, names);
+  constexpr const char* kRank = "OMPI_COMM_WORLD_RANK";
+  constexpr const char* kSize = "OMPI_COMM_WORLD_SIZE";
+  if (!variables.text(kRank) && !variables.text(kSize)) return std::nullopt;
+  Identity identity = read_numbers(variables, kRank, kSize);
   if (identity.size == 1 || !variables.text("ECHELON_ROOT")) return identity;
   read_root(variables, identity);
   read_secret(variables, "mpirun|" + variables.text("PMIX_NAMESPACE").value_or("none"), identity);
@@ -173,8 +155,7 @@ std::optional<Identity> from_slurm(const Variables& variables) {
   if (!step) return std::nullopt;
   const char* const size =
       variables.text("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  Identity identity =
-      read_numbers(variables, {"SLURM_PROCID", size, "SLURM_LOCALID", "ECHELON_LOCAL_SIZE"});
+  Identity identity = read_numbers(variables, "SLURM_PROCID", size);
   if (identity.size == 1) return identity;
   const int job = variables.required_number("SLURM_JOB_ID", "SLURM_PROCID", 1, 0x7fffffff);
   if (variables.text("ECHELON_ROOT")) {

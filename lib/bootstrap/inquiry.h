@@ -49,7 +49,6 @@ class Inquiry {
   // True when the ranks that have not answered are to be asked now; then they have been.
   bool ask(Time now);
   void answer(int rank, std::uint64_t number, Snapshot snapshot);
-  bool answered(int rank) const { return answers_[rank].has_value(); }
 
   // The ranks that have been silent for too long.
   std::vector<int> silent(Time now) const;
@@ -59,7 +58,6 @@ class Inquiry {
   // When ask() or silent() will next have something to say.
   Time next() const { return std::min(asked_ + kAgain, *began_ + limit_); }
   void set_limit(std::chrono::nanoseconds limit) { limit_ = limit; }
-  std::chrono::nanoseconds limit() const { return limit_; }
 
  private:
   std::vector<std::optional<Snapshot>> answers_;

@@ -87,10 +87,6 @@ class PmixClient final : public Pmix {
     Identity identity;
     identity.rank = static_cast<int>(self_.rank);
     identity.size = to_int(get(all_, PMIX_JOB_SIZE, soon), "the size");
-    if (const Value value = get(self_, PMIX_LOCAL_RANK, soon))
-      identity.local_rank = to_int(value, "the local rank");
-    if (const Value value = get(all_, PMIX_LOCAL_SIZE, soon))
-      identity.local_size = to_int(value, "the local size");
     return identity;
   }
 

@@ -20,8 +20,6 @@ namespace echelon {
 struct Identity {
   int rank = 0;
   int size = 1;
-  int local_rank = -1;  // -1: not known
-  int local_size = -1;
   std::string host;        // where rank 0 listens
   std::uint16_t port = 0;  // never 0
   Secret secret{};

@@ -22,7 +22,6 @@ class Compiler {
     const bool blockwise =
         goal.collective == ECH_REDUCE_SCATTER || goal.collective == ECH_ALLGATHER;
     program_.blocks = blockwise ? goal.size : 1;
-    program_.steps_of_schedule = schedule.steps();
     piece_ = split_blocks ? program_.units / program_.blocks : program_.units;
   }
 
@@ -121,7 +120,6 @@ class Compiler {
       }
       step.merges.back().end = index + 1;
       if (m.peer < goal_.rank) ++step.merges.back().own_index;
-      step.scratch_units += m.slice.size();
       step.incoming.push_back(m);
     }
   }

@@ -12,7 +12,6 @@ class IntervalSet {
  public:
   void add(Slice s);
   bool touches(Slice s) const;
-  bool covers(Slice s) const { return missing(s).empty(); }
   std::vector<Slice> missing(Slice s) const;  // the parts of `s` that are not in the set
 
  private:

@@ -50,13 +50,11 @@ struct Step {
   std::vector<Hop> incoming;  // into scratch memory, for `merges`
   std::vector<Merge> merges;
   std::vector<Call> calls;
-  Unit scratch_units = 0;  // of all `incoming`
 };
 
 struct Program {
   Unit units = 1;
   Unit blocks = 1;  // units are divided into this many equal blocks
-  int steps_of_schedule = 0;
   std::vector<Step> steps;
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;

@@ -22,8 +22,8 @@ int main(int, char** argv) try {
     const std::string mine = fmt::format("{}", found.control->rank());
     for (const std::string& part : found.control->allgather(mine, options.deadline)) sum += part;
     found.control->close(options.deadline);
-    fmt::print("{} of {} by {}, local {} of {}, all {}\n", found.control->rank(),
-               found.control->size(), found.source, found.local_rank, found.local_size, sum);
+    fmt::print("{} of {} by {}, all {}\n", found.control->rank(), found.control->size(),
+               found.source, sum);
   }
   return 0;
 } catch (const echelon::Error& e) {

@@ -117,8 +117,6 @@ TEST(Bootstrap, EnvironmentOfEchelonRun) {
       const std::map<std::string, std::string> variables = {
           {"ECHELON_RANK", std::to_string(rank)},
           {"ECHELON_SIZE", "4"},
-          {"ECHELON_LOCAL_RANK", std::to_string(rank % 2)},
-          {"ECHELON_LOCAL_SIZE", "2"},
           {"ECHELON_ROOT", "127.0.0.1:" + std::to_string(port)},
           {"ECHELON_SECRET", std::string(64, '7')}};
       BootstrapOptions options = options_for(0, 0);
@@ -126,8 +124,6 @@ TEST(Bootstrap, EnvironmentOfEchelonRun) {
       options.lookup = look_up(variables);
       const Bootstrapped found = bootstrap(options);
       EXPECT_EQ(found.control->rank(), rank);
-      EXPECT_EQ(found.local_rank, rank % 2);
-      EXPECT_EQ(found.local_size, 2);
       use(found, "echelon run");
     });
   }

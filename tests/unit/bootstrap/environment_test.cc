@@ -32,24 +32,22 @@ Variables without(Variables variables, const std::string& name) {
 }
 
 const std::string kHex(64, 'a');
-const Variables kEchelon = {{"ECHELON_RANK", "3"},       {"ECHELON_SIZE", "8"},
-                            {"ECHELON_LOCAL_RANK", "1"}, {"ECHELON_LOCAL_SIZE", "2"},
-                            {"ECHELON_ROOT", "n1:4242"}, {"ECHELON_SECRET", kHex}};
+const Variables kEchelon = {{"ECHELON_RANK", "3"},
+                            {"ECHELON_SIZE", "8"},
+                            {"ECHELON_ROOT", "n1:4242"},
+                            {"ECHELON_SECRET", kHex}};
 const Variables kTorch = {{"RANK", "5"},
                           {"WORLD_SIZE", "8"},
-                          {"LOCAL_RANK", "1"},
-                          {"LOCAL_WORLD_SIZE", "4"},
                           {"MASTER_ADDR", "n0"},
                           {"MASTER_PORT", "29500"},
                           {"TORCHELASTIC_RUN_ID", "job"},
                           {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
-const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"},
-                            {"OMPI_COMM_WORLD_SIZE", "4"},
-                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
-                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
-const Variables kSlurm = {{"SLURM_PROCID", "1"},  {"SLURM_NTASKS", "4"},
-                          {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "123456"},
-                          {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "n[08-09],m3"}};
+const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}};
+const Variables kSlurm = {{"SLURM_PROCID", "1"},
+                          {"SLURM_NTASKS", "4"},
+                          {"SLURM_JOB_ID", "123456"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NODELIST", "n[08-09],m3"}};
 
 TEST(Environment, NothingIsNothing) {
   EXPECT_FALSE(read({}));
@@ -63,8 +61,6 @@ TEST(Environment, EchelonRun) {
   EXPECT_EQ(launch->launcher, "echelon run");
   EXPECT_EQ(launch->identity.rank, 3);
   EXPECT_EQ(launch->identity.size, 8);
-  EXPECT_EQ(launch->identity.local_rank, 1);
-  EXPECT_EQ(launch->identity.local_size, 2);
   EXPECT_EQ(launch->identity.host, "n1");
   EXPECT_EQ(launch->identity.port, 4242);
   EXPECT_EQ(hex(launch->identity.secret), kHex);
@@ -81,7 +77,6 @@ TEST(Environment, Torchrun) {
   ASSERT_TRUE(launch);
   EXPECT_EQ(launch->launcher, "torchrun");
   EXPECT_EQ(launch->identity.rank, 5);
-  EXPECT_EQ(launch->identity.local_size, 4);
   EXPECT_EQ(launch->identity.host, "n0");
   EXPECT_EQ(launch->identity.port, 16000 + 29501 % 8000);
   EXPECT_EQ(read(with(kTorch, "ECHELON_PORT", "77"))->identity.port, 77);
@@ -116,7 +111,6 @@ TEST(Environment, Slurm) {
   EXPECT_EQ(launch->launcher, "Slurm");
   EXPECT_EQ(launch->identity.rank, 1);
   EXPECT_EQ(launch->identity.size, 4);
-  EXPECT_EQ(launch->identity.local_rank, 1);
   EXPECT_EQ(launch->identity.host, "n08");
   EXPECT_EQ(launch->identity.port, 24000 + 123456 % 8000);
   const auto second = read(with(kSlurm, "SLURM_STEP_ID", "1"));
@@ -170,8 +164,6 @@ TEST(Environment, WrongValuesAreNamedAndShown) {
   expect_invalid(with(kEchelon, "ECHELON_RANK", "3x"), {"ECHELON_RANK=\"3x\""});
   expect_invalid(with(kEchelon, "ECHELON_SIZE", "99999999999999999999"), {"ECHELON_SIZE"});
   expect_invalid(with(kEchelon, "ECHELON_SIZE", "0"), {"ECHELON_SIZE=\"0\""});
-  expect_invalid(with(kEchelon, "ECHELON_LOCAL_RANK", "2"), {"ECHELON_LOCAL_RANK=2"});
-  expect_invalid(with(kEchelon, "ECHELON_LOCAL_SIZE", "9"), {"ECHELON_LOCAL_SIZE=9"});
   expect_invalid(with(kEchelon, "ECHELON_SECRET", "secret"), {"ECHELON_SECRET", "64"});
   for (const char* bad : {"n1", "n1:", ":1", "n1:0", "n1:65536", "n1:1x", "fd00::1:5", "[]:1"})
     expect_invalid(with(kEchelon, "ECHELON_ROOT", bad), {"ECHELON_ROOT", bad});
