@@ -89,6 +89,8 @@ constexpr Setting kSettings[] = {
     {{"ECHELON_LOG", "error|warn|info|debug", "warn",
       "what is logged, to the callback or to standard error"},
      set_log},
+    {{"ECHELON_NCCL", "path", "the one loaded, or libnccl.so.2", "NCCL library, 2.18 or newer"},
+     [](Options& o, std::string_view v) { o.nccl = v; }},
     {{"ECHELON_NICS", "names", "the nearest", "comma-separated NICs that this rank uses"},
      [](Options& o, std::string_view v) { o.nics = v; }},
     {{"ECHELON_PROBE", "0|1", "0 (echelon run sets 1)",

@@ -28,6 +28,7 @@ struct Options {
   std::string single_copy = "auto";  // process_vm_readv: auto, on, off
   double spin = 200e-6;              // s of busy waiting before sleeping
   std::string ucx_tls;               // "" = our choice
+  std::string nccl;                  // path of the library; "" = libnccl.so.2
   std::string nics;                  // "" = nearest; else a comma-separated list
   std::string slurm_address;         // where Slurm's topology puts this host: "core.leaf3.node17"
   std::string slurm_pattern;         // and what the parts of it are: "switch.switch.node"
