@@ -13,6 +13,8 @@
 #include "lib/c_handles.h"
 #include "lib/create.h"
 #include "lib/guard.h"
+#include "transports/cuda/driver.h"
+#include "transports/cuda/pointer.h"
 
 using namespace echelon;
 
@@ -69,6 +71,14 @@ const char* in_place_recv(const Invocation& in, const Communicator& comm, Extent
   return send;
 }
 
+void require_host_memory(const void* buffer, const char* name) {
+  const PointerPlace place = place_of(buffer);
+  if (place.kind == MemoryKind::kDevice) [[unlikely]] {
+    throw no_device_memory(
+        fmt::format("{} is in the memory of CUDA device {}: buffers there", name, place.device));
+  }
+}
+
 void check_buffers(const Invocation& in, const Communicator& comm) {
   if (in.count == 0) return;
   const bool is_root = in.root == comm.rank();
@@ -80,6 +90,8 @@ void check_buffers(const Invocation& in, const Communicator& comm) {
   const bool many_in = in.collective == ECH_REDUCE_SCATTER;
   const bool many_out = in.collective == ECH_ALLGATHER;
   const Extent larger = buffer_bytes(in.collective, in.count, in.dtype, comm.size());
+  if (reads) require_host_memory(in.send, "send");
+  if (writes && !(reads && in.recv == in.send)) require_host_memory(in.recv, "recv");
   if (!reads || !writes || in.recv == in_place_recv(in, comm, block)) return;
   require(!overlap(in.send, many_in ? larger : block, in.recv, many_out ? larger : block),
           "send and recv overlap; see \"in place\" in echelon.h");
@@ -138,7 +150,7 @@ ech_status start(Invocation in, ech_comm* comm, const ech_call* call, ech_reques
     require(settings.memory >= ECH_MEMORY_AUTO && settings.memory <= ECH_MEMORY_CUDA,
             "call.memory is none of ech_memory");
     if (settings.memory == ECH_MEMORY_CUDA || settings.stream != nullptr)
-      throw Error(ECH_ERR_UNSUPPORTED, "CUDA memory and streams are not supported by this build");
+      throw no_device_memory("CUDA memory and streams");
     in.timeout = settings.timeout;
     check(in, comm);
     *request = &start_request(in, *comm);
@@ -169,6 +181,8 @@ ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* given) {
     how.deadline = deadline_of(options);
     Bootstrapped found = bootstrap(how);
     log(ECH_LOG_INFO, "found the other ranks by " + found.source);
+    // The library is loaded here, for the first collective not to wait for it.
+    log(ECH_LOG_DEBUG, cuda_driver() != nullptr ? "the CUDA driver is there" : cuda_absence());
     auto made = std::make_unique<ech_comm>();
     made->communicator =
         create_communicator({std::move(found.control)}, options, log, how.deadline);

@@ -7,6 +7,7 @@
 #include "lib/c_arguments.h"
 #include "lib/c_handles.h"
 #include "lib/guard.h"
+#include "transports/cuda/pointer.h"
 #include "transports/shm/shared_alloc.h"
 
 using namespace echelon;
@@ -79,8 +80,7 @@ ech_status ech_alloc(void** memory, size_t bytes, ech_memory kind) {
     require(memory != nullptr, "memory is NULL");
     require(bytes > 0, "bytes is 0");
     require(kind >= ECH_MEMORY_AUTO && kind <= ECH_MEMORY_CUDA, "kind is none of ech_memory");
-    if (kind == ECH_MEMORY_CUDA)
-      throw Error(ECH_ERR_UNSUPPORTED, "CUDA memory is not supported by this build");
+    if (kind == ECH_MEMORY_CUDA) throw no_device_memory("buffers in CUDA memory");
     *memory = shared_alloc(bytes);
   });
 }
