@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,9 @@
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
+#include "lib/options.h"
+#include "transports/cuda/driver.h"
+#include "transports/nccl/library.h"
 
 namespace echelon {
 namespace {
@@ -40,12 +44,24 @@ Fabric load(const TopoOptions& options) {
   return fabric;
 }
 
+std::string gpu_libraries() {
+  const CudaDriver* driver = cuda_driver();
+  if (driver == nullptr) return "gpu buffers: none: " + cuda_absence() + "\n";
+  const std::string path = read_options([](const char* name) { return std::getenv(name); }).nccl;
+  const NcclLibrary* nccl = nccl_library(path);
+  return fmt::format("gpu buffers: not yet supported by this build; CUDA {}, NCCL {}\n",
+                     cuda_version_text(driver->version),
+                     nccl != nullptr ? nccl_version_text(nccl->version) : nccl_absence(path));
+}
+
 std::string show(const TopoOptions& options) {
   const Fabric fabric = load(options);
   if (options.format == "json") return to_json(fabric);
   if (options.format == "toml") return to_toml(fabric);
-  if (!options.ranks) return to_text(fabric);
-  return to_text(fabric, spread_ranks(fabric, *options.ranks));
+  const bool here = options.file.empty() && options.xml.empty();
+  const std::string text =
+      options.ranks ? to_text(fabric, spread_ranks(fabric, *options.ranks)) : to_text(fabric);
+  return here ? text + gpu_libraries() : text;
 }
 
 void run(const TopoOptions& options) {

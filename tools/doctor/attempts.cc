@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/doctor/attempts.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -16,6 +15,8 @@
 #include "lib/base/error.h"
 #include "lib/base/fd.h"
 #include "tools/run_output.h"
+#include "transports/cuda/driver.h"
+#include "transports/nccl/library.h"
 
 namespace echelon::doctor {
 namespace {
@@ -107,15 +108,19 @@ Attempt try_memory_of_other() {
   });
 }
 
-Attempt try_nccl() {
+Attempt try_cuda() {
   return attempt([](std::string& said) {
-    void* library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-    void* symbol = library != nullptr ? dlsym(library, "ncclGetVersion") : nullptr;
-    int version = 0;
-    if (symbol == nullptr) return ENOENT;
-    if (reinterpret_cast<int (*)(int*)>(symbol)(&version) != 0) return EIO;
-    said = std::to_string(version);
-    return 0;
+    const CudaDriver* driver = cuda_driver();
+    said = driver != nullptr ? std::to_string(driver->version) : cuda_absence();
+    return driver != nullptr ? 0 : ENOENT;
+  });
+}
+
+Attempt try_nccl(const std::string& path) {
+  return attempt([&](std::string& said) {
+    const NcclLibrary* library = nccl_library(path);
+    said = library != nullptr ? std::to_string(library->version) : nccl_absence(path);
+    return library != nullptr ? 0 : ENOENT;
   });
 }
 

@@ -18,7 +18,8 @@ Attempt try_descriptor_of_other();  // a child opens a descriptor of this proces
 Attempt try_memory_of_other();      // a child reads this process's memory: ranks are no parents
                                     // of each other, which some kernels allow more
 
-Attempt try_nccl();  // says "21803" for 2.18.3, when libnccl.so.2 can be loaded
+Attempt try_cuda();                         // says "12040" for CUDA 12.4, or why there is none
+Attempt try_nccl(const std::string& path);  // says "21803" for 2.18.3, or why there is none
 
 // Says what UCX finds, as resources_from() reads it.
 Attempt try_ucx_resources();

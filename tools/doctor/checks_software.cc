@@ -8,6 +8,8 @@
 
 #include "echelon/echelon.h"
 #include "tools/doctor/checks.h"
+#include "transports/cuda/driver.h"
+#include "transports/nccl/library.h"
 
 namespace echelon::doctor {
 namespace {
@@ -25,11 +27,7 @@ bool is_version(const std::string& word) {
 }  // namespace
 
 std::string nccl_version_text(const View& view) {
-  const int code = view.probes.nccl;
-  if (code <= 0) return {};
-  // NCCL 2.8 and older count the minor version by hundreds, later ones by ten thousands.
-  const int major_unit = code < 10000 ? 1000 : 10000;
-  return fmt::format("{}.{}.{}", code / major_unit, code % major_unit / 100, code % 100);
+  return view.probes.nccl > 0 ? echelon::nccl_version_text(view.probes.nccl) : std::string();
 }
 
 std::string cuda_driver(const View& view) {
@@ -67,17 +65,29 @@ Finding check_hwloc(const View& view) {
 }
 
 Finding check_cuda(const View& view) {
-  const std::size_t gpus = view.probes.fabric.gpus.size();
+  const Probes& probes = view.probes;
+  const std::size_t gpus = probes.fabric.gpus.size();
   const std::string driver = cuda_driver(view);
-  if (!driver.empty()) return ok(fmt::format("driver {}, {}", driver, counted(gpus, "GPU")));
-  if (gpus == 0) return ok("no driver and no GPU");
-  return costs(counted(gpus, "GPU") + ", but no NVIDIA driver", "programs cannot use the GPUs",
-               "install or load the driver: modprobe nvidia; nvidia-smi");
+  // What the library needs of the kernel it says itself, and not everywhere by that file.
+  if (probes.cuda > 0) {
+    return ok(fmt::format("{}CUDA {}, {}", driver.empty() ? "" : "driver " + driver + ", ",
+                          cuda_version_text(probes.cuda), counted(gpus, "GPU")));
+  }
+  if (!driver.empty()) {
+    return costs(
+        fmt::format("driver {}, {}, but {}", driver, counted(gpus, "GPU"), probes.cuda_absence),
+        "programs cannot use the GPUs",
+        "install the driver's libcuda.so.1; start a container with the NVIDIA runtime");
+  }
+  if (gpus == 0) return ok("no driver and no GPU: " + probes.cuda_absence);
+  return costs(
+      fmt::format("{}, but no NVIDIA driver: {}", counted(gpus, "GPU"), probes.cuda_absence),
+      "programs cannot use the GPUs", "install or load the driver: modprobe nvidia; nvidia-smi");
 }
 
 Finding check_nccl(const View& view) {
   const std::string version = nccl_version_text(view);
-  return ok(version.empty() ? "none" : version);
+  return ok(version.empty() ? "none: " + view.probes.nccl_absence : version);
 }
 
 }  // namespace echelon::doctor

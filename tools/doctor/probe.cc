@@ -79,6 +79,15 @@ void read_settings(Probes& probes) {
   }
 }
 
+// What was said of a library that is loaded at run time.
+void look_for(const Attempt& tried, int& version, std::string& absence) {
+  if (tried.good()) {
+    version = std::atoi(tried.said.c_str());
+  } else {
+    absence = tried.said.empty() ? text_of(tried) : tried.said;
+  }
+}
+
 // As a communicator sees this host.
 void discover(Probes& probes) {
   try {
@@ -125,7 +134,6 @@ View look_at_this_machine(const Job& job) {
   probes.memfd = try_memfd();
   probes.descriptor_of_other = try_descriptor_of_other();
   probes.memory_of_other = try_memory_of_other();
-  probes.nccl = std::atoi(try_nccl().said.c_str());
   utsname kernel{};
   if (uname(&kernel) == 0) probes.kernel = kernel.release;
   probes.cpus = usable_cpus();
@@ -135,6 +143,8 @@ View look_at_this_machine(const Job& job) {
   probes.library = library_version();
   probes.hwloc = hwloc_version();
   read_settings(probes);
+  look_for(try_cuda(), probes.cuda, probes.cuda_absence);
+  look_for(try_nccl(probes.options.nccl), probes.nccl, probes.nccl_absence);
   discover(probes);
   probes.loopback = loopback();
   look_at_ucx(probes);

@@ -62,7 +62,10 @@ struct Probes {
   UcxVersions ucx;
   std::vector<UcxResource> ways;  // that UCX has
   std::string ucx_error;          // why ranks could not open it, "" when they can
-  int nccl = 0;                   // as ncclGetVersion tells; 0: not there
+  int cuda = 0;                   // as cuDriverGetVersion tells; 0: no library to use
+  std::string cuda_absence;       // why not
+  int nccl = 0;                   // as ncclGetVersion tells; 0: no library to use
+  std::string nccl_absence;       // why not
 
   Options options;
   std::string options_error;

@@ -23,6 +23,8 @@ FakeHost::FakeHost() {
   p.shm = {true, true, std::uint64_t{8} << 30, std::uint64_t{8} << 30};
   p.library = "0.1.0";
   p.hwloc = "2.8";
+  p.cuda_absence = "libcuda.so.1: none";
+  p.nccl_absence = "libnccl.so.2: none";
   p.ucx = {"1.13", "1.13.1"};
   p.ways = {{"tcp", "eth0", true}, {"tcp", "lo", true}, {"posix", "memory", false}};
   p.fabric.packages.resize(1);

@@ -26,6 +26,9 @@ Result run_doctor(std::vector<std::string> args, const std::vector<std::string>&
   return run_program(args);
 }
 
+// Where the stand-ins for CUDA and NCCL are.
+const std::string kStandins = std::string("LD_LIBRARY_PATH=") + std::getenv("ECHELON_STANDINS");
+
 struct Line {
   std::string verdict, host, check, text;
 };
@@ -132,10 +135,37 @@ TEST(Doctor, FindsABadFabricFile) {
   EXPECT_TRUE(contains(line.text, "no-such-file.toml")) << line.text;
 }
 
-TEST(Doctor, FindsNcclByLoadingIt) {
-  const std::string folder = std::getenv("ECHELON_FAKE_NCCL");
-  const Result r = run_doctor({}, {"env", "LD_LIBRARY_PATH=" + folder});
-  EXPECT_EQ(line_of(parse(r.out, false), "nccl").text, "2.18.5") << r.out;
+TEST(Doctor, FindsCudaAndNcclByLoadingThem) {
+  const std::vector<Line> lines = parse(run_doctor({}, {"env", kStandins}).out, false);
+  EXPECT_TRUE(contains(line_of(lines, "cuda").text, "CUDA 12.4, ")) << line_of(lines, "cuda").text;
+  EXPECT_EQ(line_of(lines, "nccl").text, "2.23.4");
+}
+
+TEST(Doctor, SaysWhyCudaAndNcclCannotBeUsed) {
+  const std::vector<Line> lines = parse(
+      run_doctor({}, {"env", kStandins, "STANDIN_CUDA_VERSION=10020", "STANDIN_NCCL_VERSION=21705"})
+          .out,
+      false);
+  EXPECT_TRUE(contains(line_of(lines, "cuda").text,
+                       "libcuda.so.1 is for CUDA 10.2, 11.0 or newer is needed"));
+  EXPECT_EQ(line_of(lines, "nccl").text,
+            "none: libnccl.so.2 is NCCL 2.17.5, 2.18.0 or newer is needed");
+  const Result named = run_doctor({}, {"env", kStandins, "ECHELON_NCCL=/none.so"});
+  EXPECT_TRUE(line_of(parse(named.out, false), "nccl").text.starts_with("none: /none.so: "))
+      << named.out;
+}
+
+TEST(Topo, EndsWithTheLibrariesForGpus) {
+  const auto last_line = [](std::vector<std::string> before) {
+    before.insert(before.end(), {program(), "topo"});
+    const std::string out = run_program(before).out;
+    return out.substr(out.rfind('\n', out.size() - 2) + 1);
+  };
+  EXPECT_EQ(last_line({"env", kStandins}),
+            "gpu buffers: not yet supported by this build; CUDA 12.4, NCCL 2.23.4\n");
+  EXPECT_EQ(last_line({"env", kStandins, "STANDIN_CUDA_VERSION=10020"}),
+            "gpu buffers: none: libcuda.so.1 is for CUDA 10.2, 11.0 or newer is needed\n");
+  EXPECT_TRUE(contains(last_line({"env", kStandins, "ECHELON_NCCL=/none.so"}), "NCCL /none.so: "));
 }
 
 TEST(Doctor, TwoNamesOfThisMachineReachEachOther) {

@@ -44,14 +44,11 @@ TEST(Hwloc, ABuildWithoutItCosts) {
 
 TEST(Cuda, TheDriverTellsItsVersionInSeveralForms) {
   FakeHost host;
-  EXPECT_EQ(said(check_cuda(host.view)), "ok: no driver and no GPU");
-  host.probes().fabric.gpus.resize(8);
-  EXPECT_EQ(said(check_cuda(host.view)), "costs: 8 GPUs, but no NVIDIA driver");
   const std::string file = "/proc/driver/nvidia/version";
   host.put(file,
            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC "
            "2023\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n");
-  EXPECT_EQ(said(check_cuda(host.view)), "ok: driver 535.104.05, 8 GPUs");
+  EXPECT_EQ(cuda_driver(host.view), "535.104.05");
   host.put(file,
            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Release Build\n");
   EXPECT_EQ(cuda_driver(host.view), "550.54.15");
@@ -59,11 +56,24 @@ TEST(Cuda, TheDriverTellsItsVersionInSeveralForms) {
   EXPECT_EQ(cuda_driver(host.view), "");
 }
 
-TEST(Nccl, VersionsAreCountedInTwoWays) {
+TEST(Cuda, GpusNeedADriverAndItsLibrary) {
   FakeHost host;
-  EXPECT_EQ(said(check_nccl(host.view)), "ok: none");
-  host.probes().nccl = 2708;
-  EXPECT_EQ(nccl_version_text(host.view), "2.7.8");
+  EXPECT_EQ(said(check_cuda(host.view)), "ok: no driver and no GPU: libcuda.so.1: none");
+  host.probes().fabric.gpus.resize(8);
+  EXPECT_EQ(said(check_cuda(host.view)), "costs: 8 GPUs, but no NVIDIA driver: libcuda.so.1: none");
+  host.put("/proc/driver/nvidia/version", "NVRM version: Kernel Module  535.104.05  Sat\n");
+  EXPECT_EQ(said(check_cuda(host.view)),
+            "costs: driver 535.104.05, 8 GPUs, but libcuda.so.1: none");
+  host.probes().cuda = 12020;
+  EXPECT_EQ(said(check_cuda(host.view)), "ok: driver 535.104.05, CUDA 12.2, 8 GPUs");
+  host.put("/proc/driver/nvidia/version", "");
+  EXPECT_EQ(said(check_cuda(host.view)), "ok: CUDA 12.2, 8 GPUs");
+}
+
+TEST(Nccl, ItsVersionOrWhyItCannotBeUsed) {
+  FakeHost host;
+  EXPECT_EQ(said(check_nccl(host.view)), "ok: none: libnccl.so.2: none");
+  EXPECT_EQ(nccl_version_text(host.view), "");
   host.probes().nccl = 21803;
   EXPECT_EQ(said(check_nccl(host.view)), "ok: 2.18.3");
 }
