@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +41,13 @@ CpuSet allowed_cpus() {
 std::string settings_text(const Options& o) {
   return fmt::format("plan \"{}\", probe {}, single copy {}", o.algorithm, o.probe ? 1 : 0,
                      o.single_copy);
+}
+
+std::string room_in_shm() {
+  struct statvfs room {};
+  if (statvfs("/dev/shm", &room) != 0) return fmt::format("/dev/shm: {}", std::strerror(errno));
+  const auto kib = [&](fsblkcnt_t blocks) { return blocks * room.f_frsize >> 10; };
+  return fmt::format("/dev/shm has {} of {} KiB free", kib(room.f_bavail), kib(room.f_blocks));
 }
 
 std::chrono::nanoseconds duration(double seconds) {
@@ -278,7 +286,9 @@ class Creation {
       config.shared_memory = false;
       std::unique_ptr<Medium> medium = open_ucx(config);
       log_(ECH_LOG_WARN,
-           fmt::format("{}; messages between ranks of this host take the network", e.what()));
+           fmt::format("messages between ranks of this host take the network: {} ({}; mount -o "
+                       "remount,size=50% /dev/shm, or docker --shm-size)",
+                       e.what(), room_in_shm()));
       return medium;
     }
   }

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// A host that lacks something, seen through the C ABI: a /dev/shm that is full. All ranks are on
+// that host, which is this machine with a namespace of its own. Nobody crashes or hangs; who cannot
+// go on says what is lacking and what helps.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "lib/base/fd.h"
+#include "tests/multi/abi_world.h"
+#include "tests/support/ranks.h"
+
+namespace echelon::test {
+namespace {
+
+constexpr int kRanks = 4;
+
+bool matches(const std::string& text, const char* pattern) {
+  return std::regex_search(text, std::regex(pattern, std::regex::extended));
+}
+
+// ---- hosts --------------------------------------------------------------------------------------
+
+// Runs `body` in a process that has made its host another by `prepare`, which returns why that is
+// not possible here, or nothing.
+using Prepare = std::function<std::string()>;
+
+std::string reason(const char* what) { return fmt::format("{}: {}", what, std::strerror(errno)); }
+
+void run_on_host(const Prepare& prepare, const std::function<void()>& body) {
+  constexpr int kSkipped = 77;
+  const Fd said(memfd_create("reason", MFD_CLOEXEC));
+  fflush(nullptr);
+  const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
+  if (pid == 0) {
+    if (const std::string why = prepare(); !why.empty())
+      _exit(write(said.get(), why.data(), why.size()) > 0 ? kSkipped : 1);
+    body();
+    fflush(nullptr);
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  waitpid(pid, &status, 0);
+  char why[200] = {};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped) {
+    EXPECT_GT(pread(said.get(), why, sizeof why - 1, 0), 0);
+    GTEST_SKIP() << "no such host can be made here: " << why;
+  }
+  EXPECT_EQ(status, 0);
+}
+
+// ---- ranks --------------------------------------------------------------------------------------
+
+struct Told {
+  std::vector<std::string> lines;  // of the log
+  std::string error;               // of what failed, if something did
+};
+
+void keep_line(ech_log_level, const char* message, void* context) {
+  static_cast<std::vector<std::string>*>(context)->push_back(message);
+}
+
+// Sums of few and of many elements, and everything that the log and the error say.
+Told sum(const World& world, int rank, const char* plan) {
+  Told told;
+  ech_comm_options options = options_with(20);
+  options.algorithm = plan;
+  options.log = keep_line;
+  options.log_context = &told.lines;
+  options.log_level = ECH_LOG_WARN;
+  try {
+    const Comm comm = make_comm(world, {rank, kRanks}, options);
+    for (const std::size_t count : {1, 1'000, 1'000'000}) {
+      std::vector<float> data(count, float(rank + 1));
+      if (ech_allreduce(data.data(), data.data(), count, ECH_FLOAT32, ECH_SUM, comm.get()) !=
+          ECH_OK)
+        throw std::runtime_error(ech_last_error());
+      EXPECT_EQ(std::ranges::count(data, 10.0f), std::ptrdiff_t(count));
+    }
+  } catch (const std::runtime_error& e) {
+    told.error = e.what();
+  }
+  return told;
+}
+
+// ---- /dev/shm -----------------------------------------------------------------------------------
+
+std::string mount_shm(const char* size) {
+  if (unshare(CLONE_NEWNS) != 0) return reason("unshare(CLONE_NEWNS)");
+  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return reason("mount /");
+  const std::string options = fmt::format("size={}", size);
+  if (mount("tmpfs", "/dev/shm", "tmpfs", 0, options.c_str()) != 0) return reason("mount tmpfs");
+  return {};
+}
+
+// UCX takes 4.1 MiB for each rank: none has room, one, three, all by a hair. Those that ask at once
+// can also keep the room from each other.
+class SmallShm : public testing::TestWithParam<std::pair<const char*, int>> {};
+
+// Who has no room says so in one line.
+void expect_shm_named(const Told& told) {
+  ASSERT_LE(told.lines.size(), 1U) << told.lines[1];
+  for (const std::string& line : told.lines)
+    EXPECT_TRUE(matches(line,
+                        "^messages between ranks of this host take the network: .* [0-9]+ bytes.*"
+                        "/dev/shm has [0-9]+ of [0-9]+ KiB free; mount -o remount,size=50% "
+                        "/dev/shm, or docker --shm-size"))
+        << line;
+}
+
+TEST_P(SmallShm, CostsSpeedAndOneLine) {
+  const auto [size, most_with_room] = GetParam();
+  run_on_host([size] { return mount_shm(size); },
+              [most = most_with_room] {
+                const World world;
+                run_processes(kRanks, [&](int rank) {
+                  const Told told = sum(world, rank, "ring");
+                  EXPECT_EQ(told.error, "");
+                  expect_shm_named(told);
+                  if (told.lines.empty()) ++world.counter();
+                });
+                EXPECT_LE(world.counter(), most);
+                if (most == kRanks) EXPECT_EQ(world.counter(), most);
+              });
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, SmallShm,
+                         testing::Values(std::pair{"64k", 0}, std::pair{"5m", 1},
+                                         std::pair{"13m", 3}, std::pair{"17m", 4}),
+                         [](const auto& p) { return std::string(p.param.first); });
+
+// Echelon's own shared memory is not there.
+TEST(SmallShmOf, NoUseToTheNativePlan) {
+  run_on_host([] { return mount_shm("4k"); },
+              [] {
+                const World world;
+                run_processes(kRanks, [&](int rank) {
+                  const Told told = sum(world, rank, nullptr);
+                  EXPECT_EQ(told.error, "");
+                  EXPECT_EQ(told.lines, std::vector<std::string>());
+                });
+              });
+}
+
+}  // namespace
+}  // namespace echelon::test
