@@ -299,6 +299,8 @@ class Creation {
     UcxConfig config;
     config.tls = options_.ucx_tls;
     config.peers = control_->size() - 1;
+    const int here = parts_.layout.host_of_rank[self];
+    config.openers = static_cast<int>(parts_.layout.ranks_of_host(here).size());
     const std::vector<int> nics = nics_of_rank(parts_.fabric, parts_.places, self);
     std::string names = options_.nics.empty() ? ucx_devices(host, nics) : options_.nics;
     for (std::size_t at = 0; at < names.size();) {

@@ -27,6 +27,7 @@ constexpr std::chrono::seconds kConnectPatience{3};  // then the next address is
 struct TryAgain {
   std::string why;
   bool refused = false;
+  bool no_port = false;
 };
 
 void await_socket(const Fd& fd, short events, Deadline deadline, const char* what) {
@@ -44,6 +45,8 @@ Fd connect_to(const Address& root, const JoinOptions& options) {
                  "no answer to a connection request");
     error = dial_error(fd);
   }
+  if (error == EADDRNOTAVAIL)
+    throw TryAgain{system_error("cannot connect", error).what(), false, true};
   if (error != 0) throw TryAgain{std::strerror(error), error == ECONNREFUSED};
   return std::move(fd);
 }
@@ -79,6 +82,7 @@ class Member {
   const JoinOptions& options_;
   const Deadline start_ = Clock::now();
   TryAgain last_;
+  std::string no_port_;  // told even where ports are free again when all have given up
 };
 
 std::unique_ptr<Channel> Member::run() {
@@ -97,6 +101,7 @@ std::unique_ptr<Channel> Member::attempt(const Address& root) {
     return introduce(connect_to(root, options_));
   } catch (const TryAgain& again) {
     last_ = again;
+    if (again.no_port) no_port_ = again.why;
     return nullptr;
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("rank {} cannot join rank 0 at {}: {}", identity_.rank,
@@ -122,14 +127,17 @@ std::unique_ptr<Channel> Member::introduce(Fd fd) {
 }
 
 Error Member::give_up() const {
+  const std::string before =
+      no_port_.empty() || last_.no_port ? "" : fmt::format(" (before that: {})", no_port_);
   const std::string where = fmt::format("{} port {}", identity_.host, identity_.port);
   if (identity_.id && last_.refused)
     return {ECH_ERR_PEER,
             fmt::format("rank {} cannot join: rank 0 no longer listens at {}; it failed, or all "
                         "{} ranks came already (is a rank used twice, or the id?)",
                         identity_.rank, where, identity_.size)};
-  return {ECH_ERR_TIMEOUT, fmt::format("rank {} did not reach rank 0 at {} in {}: {}",
-                                       identity_.rank, where, seconds_since(start_), last_.why)};
+  return {ECH_ERR_TIMEOUT,
+          fmt::format("rank {} did not reach rank 0 at {} in {}: {}{}", identity_.rank, where,
+                      seconds_since(start_), last_.why, before)};
 }
 
 }  // namespace

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A host that lacks something, seen through the C ABI: a /dev/shm that is full. All ranks are on
-// that host, which is this machine with a namespace of its own. Nobody crashes or hangs; who cannot
-// go on says what is lacking and what helps.
+// A host that lacks something, seen through the C ABI: a /dev/shm that is full, ports that are used
+// up. All ranks are on that host, which is this machine with a namespace of its own. Nobody crashes
+// or hangs; who cannot go on says what is lacking and what helps.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <regex>
 #include <string>
@@ -72,16 +76,29 @@ void keep_line(ech_log_level, const char* message, void* context) {
   static_cast<std::vector<std::string>*>(context)->push_back(message);
 }
 
+// By which the ranks meet without a port that is given out.
+struct Variables {
+  explicit Variables(int rank) {
+    setenv("ECHELON_RANK", std::to_string(rank).c_str(), 1);
+    setenv("ECHELON_SIZE", std::to_string(kRanks).c_str(), 1);
+    setenv("ECHELON_ROOT", "127.0.0.1:20400", 1);
+    setenv("ECHELON_SECRET", std::string(64, 'a').c_str(), 1);
+  }
+};
+
 // Sums of few and of many elements, and everything that the log and the error say.
-Told sum(const World& world, int rank, const char* plan) {
+Told sum(int rank, const char* plan) {
   Told told;
-  ech_comm_options options = options_with(20);
+  ech_comm_options options = options_with(5);
   options.algorithm = plan;
   options.log = keep_line;
   options.log_context = &told.lines;
   options.log_level = ECH_LOG_WARN;
   try {
-    const Comm comm = make_comm(world, {rank, kRanks}, options);
+    const Variables variables(rank);
+    ech_comm* made = nullptr;
+    if (ech_comm_create(&made, &options) != ECH_OK) throw std::runtime_error(ech_last_error());
+    const Comm comm(made);
     for (const std::size_t count : {1, 1'000, 1'000'000}) {
       std::vector<float> data(count, float(rank + 1));
       if (ech_allreduce(data.data(), data.data(), count, ECH_FLOAT32, ECH_SUM, comm.get()) !=
@@ -93,6 +110,70 @@ Told sum(const World& world, int rank, const char* plan) {
     told.error = e.what();
   }
   return told;
+}
+
+// ---- ports --------------------------------------------------------------------------------------
+
+// A network of its own, of loopback only, in which so many ports are given out.
+std::string make_network(int ports) {
+  if (unshare(CLONE_NEWNET) != 0) return reason("unshare(CLONE_NEWNET)");
+  const Fd any(socket(AF_INET, SOCK_DGRAM, 0));
+  ifreq loopback{};
+  std::strcpy(loopback.ifr_name, "lo");
+  loopback.ifr_flags = IFF_UP;
+  if (ioctl(any.get(), SIOCSIFFLAGS, &loopback) != 0) return reason("ioctl(SIOCSIFFLAGS)");
+  std::ofstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  range << 40000 << ' ' << 40000 + ports - 1 << std::flush;
+  return range ? "" : reason("ip_local_port_range");
+}
+
+struct Ports {
+  const char* plan;
+  int number;
+};
+
+std::ostream& operator<<(std::ostream& out, const Ports& p) {
+  return out << p.number << " ports, plan " << (p.plan == nullptr ? "native" : p.plan);
+}
+
+class FewPorts : public testing::TestWithParam<Ports> {};
+
+// Either all works, or all fail and some rank says of what there is too little.
+TEST_P(FewPorts, AreNamed) {
+  constexpr int kWorks = 1000;
+  run_on_host([] { return make_network(GetParam().number); },
+              [] {
+                const World world;
+                const auto rank_main = [&](int rank) {
+                  const Told told = sum(rank, GetParam().plan);
+                  if (told.error.empty()) world.counter() += kWorks;
+                  if (matches(told.error, "port.*sysctl net.ipv4.ip_local_port_range"))
+                    ++world.counter();
+                };
+                run_processes(kRanks, rank_main, std::chrono::seconds(20));
+                const int count = world.counter();
+                const bool all_work = count == kRanks * kWorks;
+                EXPECT_TRUE(all_work || (count > 0 && count < kWorks)) << count;
+                EXPECT_TRUE(all_work || GetParam().number < 100);
+              });
+}
+
+// Too few to meet; to listen for each other; for UCX to listen; to connect.
+INSTANTIATE_TEST_SUITE_P(Shared, FewPorts,
+                         testing::Values(Ports{nullptr, 1}, Ports{nullptr, 3}, Ports{nullptr, 5},
+                                         Ports{nullptr, 6}, Ports{"ring", 7}, Ports{"ring", 8},
+                                         Ports{"ring", 16}, Ports{"ring", 24}, Ports{"ring", 100}));
+
+// The meeting point of a job that somebody else starts.
+TEST(NoPort, ForAUniqueId) {
+  run_on_host([] { return make_network(1); },
+              [] {
+                ech_unique_id first, second;
+                EXPECT_TRUE(ok(ech_get_unique_id(&first, "lo")));
+                EXPECT_TRUE(failed_with(ech_get_unique_id(&second, "lo"), ECH_ERR_SYSTEM));
+                EXPECT_TRUE(matches(ech_last_error(), "no port is left .*ip_local_port_range"))
+                    << ech_last_error();
+              });
 }
 
 // ---- /dev/shm -----------------------------------------------------------------------------------
@@ -126,13 +207,15 @@ TEST_P(SmallShm, CostsSpeedAndOneLine) {
               [most = most_with_room] {
                 const World world;
                 run_processes(kRanks, [&](int rank) {
-                  const Told told = sum(world, rank, "ring");
+                  const Told told = sum(rank, "ring");
                   EXPECT_EQ(told.error, "");
                   expect_shm_named(told);
                   if (told.lines.empty()) ++world.counter();
                 });
                 EXPECT_LE(world.counter(), most);
-                if (most == kRanks) EXPECT_EQ(world.counter(), most);
+                if (most == kRanks) {
+                  EXPECT_EQ(world.counter(), most);
+                }
               });
 }
 
@@ -147,7 +230,7 @@ TEST(SmallShmOf, NoUseToTheNativePlan) {
               [] {
                 const World world;
                 run_processes(kRanks, [&](int rank) {
-                  const Told told = sum(world, rank, nullptr);
+                  const Told told = sum(rank, nullptr);
                   EXPECT_EQ(told.error, "");
                   EXPECT_EQ(told.lines, std::vector<std::string>());
                 });

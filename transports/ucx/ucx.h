@@ -26,6 +26,7 @@ struct UcxConfig {
   bool shared_memory = true;  // so may shared memory, between ranks of one host
   int rails = 1;              // NICs that one message may be striped over
   int peers = 0;              // how many ranks may be reached: connections take descriptors
+  int openers = 1;            // ranks of this host that may open UCX at once: each takes ports
 
   // Messages from this size on are announced before they are sent (rendezvous). Not set: UCX's
   // own choice where there is RDMA, never over sockets alone.

@@ -146,11 +146,23 @@ constexpr int kOwnDescriptors = 64;
 // ranks that call each other at once make two connections.
 constexpr int kMostNeighbours = 64;
 
+// UCX listens on every NIC, and tries for ever while no port is left. All ranks of this host look
+// first, so each has to find enough for all; some more are for connections.
+constexpr int kMostNics = 4;    // that are used when none is named
+constexpr int kMostPorts = 64;  // looking takes some us for each
+constexpr int kPortsForConnections = 4;
+
+int ports_of(const UcxConfig& config) {
+  const int nics = config.devices.empty() ? kMostNics : static_cast<int>(config.devices.size());
+  return std::min(nics * config.openers, kMostPorts) + kPortsForConnections;
+}
+
 }  // namespace
 
 UcxWorker::UcxWorker(const UcxConfig& config) {
   const UcxQuiet quiet;
   require_descriptors(kOwnDescriptors + 2 * std::min(config.peers, kMostNeighbours), "ucx");
+  if (config.sockets) require_ports(ports_of(config), "ucx");
   if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {
     release_signals();
   }
