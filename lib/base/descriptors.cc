@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -21,6 +23,14 @@ void require_descriptors(int needed, std::string_view purpose) {
       throw system_error(
           fmt::format("{} needs {} file descriptors, {} are left", purpose, needed, have));
     held.push_back(std::move(one));
+  }
+}
+
+void require_thread(std::string_view purpose) {
+  try {
+    std::thread([] {}).join();
+  } catch (const std::system_error& e) {
+    throw system_error(fmt::format("{} needs a thread", purpose), e.code().value());
   }
 }
 

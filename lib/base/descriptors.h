@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptors and ports as resources, for libraries that do not bear it when there are none.
+// Descriptors, ports and threads as resources, for libraries that do not bear it when there are
+// none.
 #pragma once
 
 #include <string_view>
@@ -15,5 +16,8 @@ inline constexpr const char* kPortRemedy =
 
 // Throws ECH_ERR_SYSTEM unless the kernel has `needed` more TCP ports to give out on this host.
 void require_ports(int needed, std::string_view purpose);
+
+// Throws ECH_ERR_NO_MEMORY unless this process can start one more thread.
+void require_thread(std::string_view purpose);
 
 }  // namespace echelon
