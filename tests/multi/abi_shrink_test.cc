@@ -302,6 +302,20 @@ TEST(Shrink, AFailureInASplitReachesAllRanks) {
   run_processes(kTogether, rank_main, kManyShrinks);
 }
 
+// Who has the new communicator first gives it up while others are still making it.
+TEST(Shrink, OfACommunicatorThatIsAbortedAtOnce) {
+  const World world;
+  const auto rank_main = [&](int rank) {
+    Comm comm = make_comm(world, {rank, kTogether});
+    Meeting(world).of(kTogether);
+    comm = outlive(std::move(comm), rank, {12, [] { return Microseconds(0); }, ech_barrier});
+    ASSERT_NE(comm, nullptr);
+    EXPECT_EQ(size_of(comm.get()), kTogether);
+    close(std::move(comm));
+  };
+  run_processes(kTogether, rank_main, kManyShrinks);
+}
+
 TEST(Shrink, OfOneRank) {
   const World world;
   run_processes(1, [&](int rank) {
