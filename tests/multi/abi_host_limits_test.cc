@@ -2,6 +2,7 @@
 // A host that lacks something, seen through the C ABI: a /dev/shm that is full, ports that are used
 // up. All ranks are on that host, which is this machine with a namespace of its own. Nobody crashes
 // or hangs; who cannot go on says what is lacking and what helps.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <net/if.h>
@@ -15,9 +16,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -223,6 +226,25 @@ INSTANTIATE_TEST_SUITE_P(Sizes, SmallShm,
                          testing::Values(std::pair{"64k", 0}, std::pair{"5m", 1},
                                          std::pair{"13m", 3}, std::pair{"17m", 4}),
                          [](const auto& p) { return std::string(p.param.first); });
+
+// One rank was killed while UCX made its segment, another uses one. (It has the name still.)
+TEST(ShmOf, ThoseThatWereKilledIsFreed) {
+  const auto make_segments = [] {
+    std::string why = mount_shm("64m");
+    if (why.empty()) std::ofstream("/dev/shm/ucx_shm_posix_dead") << "x";
+    return why;
+  };
+  run_on_host(make_segments, [] {
+    const Fd used(open("/dev/shm/ucx_shm_posix_used", O_CREAT | O_RDWR, 0600));
+    std::ofstream("/dev/shm/other") << "x";
+    const World world;
+    run_processes(kRanks, [&](int rank) { EXPECT_EQ(sum(rank, "ring").error, ""); });
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      names.insert(entry.path().filename());
+    EXPECT_EQ(names, (std::set<std::string>{"other", "ucx_shm_posix_used"}));
+  });
+}
 
 // Echelon's own shared memory is not there.
 TEST(SmallShmOf, NoUseToTheNativePlan) {

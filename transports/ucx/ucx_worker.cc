@@ -8,6 +8,7 @@
 
 #include "lib/base/descriptors.h"
 #include "transports/ucx/ucx_address.h"
+#include "transports/ucx/ucx_leftovers.h"
 #include "transports/ucx/ucx_quiet.h"
 
 namespace echelon {
@@ -167,6 +168,7 @@ UcxWorker::UcxWorker(const UcxConfig& config) {
   if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {
     release_signals();
   }
+  if (config.shared_memory) remove_ucx_leftovers();
   context_.reset(open_context(config, quiet));
   worker_.reset(open_worker(context_.get(), quiet));
   require(ucp_worker_get_efd(worker_.get(), &fd_), "ucx: asking for the descriptor", quiet);
