@@ -51,6 +51,14 @@ std::string meeting_point(const Options& options) {
   }
 }
 
+// The socket that listens for an id that nobody will use.
+void close_meeting_point(const std::string& shown) {
+  ech_unique_id id{};
+  if (shown.size() != sizeof id.bytes) return;
+  shown.copy(id.bytes, sizeof id.bytes);
+  take_listener(decode(id));
+}
+
 Signature signature_of(const Invocation& in) {
   Signature s;
   s.collective = static_cast<std::uint8_t>(in.collective);
@@ -268,10 +276,9 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   }
   std::ranges::sort(members);
   const bool first = color >= 0 && members.front().second == rank_;
-  const std::vector<std::string> ids =
-      control_->allgather(first ? meeting_point(options_) : "", until);
+  const std::string shown =
+      show_meeting_point(first, members.empty() ? 0 : members.front().second, until);
   if (color < 0) return nullptr;
-  const std::string& shown = ids[members.front().second];
   ech_unique_id id{};
   if (shown.size() != sizeof id.bytes)
     throw Error(ECH_ERR_SYSTEM, rank_names_[members.front().second] + " " + shown);
@@ -281,8 +288,28 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
                                            static_cast<int>(members.size()));
   Options options = options_;
   options.plan_if_possible = true;
-  return create_communicator({join(identity, {until, options_.interface_name, log_, {}})}, options,
-                             log_, until);
+  return create_communicator({join_part(identity, until)}, options, log_, until);
+}
+
+// Where the ranks of a part meet, as its first rank shows it.
+std::string Communicator::show_meeting_point(bool first, int leader, Deadline until) {
+  const std::string mine = first ? meeting_point(options_) : "";
+  try {
+    return control_->allgather(mine, until)[leader];
+  } catch (const Error&) {
+    close_meeting_point(mine);
+    throw;
+  }
+}
+
+// When this communicator fails, some ranks do not come any more.
+std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadline until) {
+  try {
+    return join(identity, {until, options_.interface_name, log_, {}, [this] { check(); }});
+  } catch (const Error&) {
+    check();  // the better reason
+    throw;
+  }
 }
 
 std::string Communicator::fabric_text(ech_format format) const {

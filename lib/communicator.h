@@ -48,6 +48,7 @@ struct CommunicatorParts {
   EngineParts engine;
 };
 
+struct Identity;
 struct Membership;
 
 class Communicator final : private Watch, private Attendant {
@@ -114,6 +115,8 @@ class Communicator final : private Watch, private Attendant {
   void count_ahead(const Invocation& invocation);
   std::string name_of_seat(int seat) const;
   std::unique_ptr<Communicator> go_on(Membership survivors) const;
+  std::string show_meeting_point(bool first, int leader, Deadline until);
+  std::unique_ptr<Control> join_part(const Identity& identity, Deadline until);
 
   const Options options_;
   const Log log_;

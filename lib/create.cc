@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,13 @@ CpuSet allowed_cpus() {
 std::string settings_text(const Options& o) {
   return fmt::format("plan \"{}\", probe {}, single copy {}", o.algorithm, o.probe ? 1 : 0,
                      o.single_copy);
+}
+
+std::string room_in_shm() {
+  struct statvfs room {};
+  if (statvfs("/dev/shm", &room) != 0) return fmt::format("/dev/shm: {}", std::strerror(errno));
+  const auto kib = [&](fsblkcnt_t blocks) { return blocks * room.f_frsize >> 10; };
+  return fmt::format("/dev/shm has {} of {} KiB free", kib(room.f_bavail), kib(room.f_blocks));
 }
 
 class Creation {
@@ -273,7 +281,9 @@ class Creation {
       config.shared_memory = false;
       std::unique_ptr<Medium> medium = open_ucx(config);
       log_(ECH_LOG_WARN,
-           fmt::format("{}; messages between ranks of this host take the network", e.what()));
+           fmt::format("messages between ranks of this host take the network: {} ({}; mount -o "
+                       "remount,size=50% /dev/shm, or docker --shm-size)",
+                       e.what(), room_in_shm()));
       return medium;
     }
   }
@@ -284,6 +294,8 @@ class Creation {
     UcxConfig config;
     config.tls = options_.ucx_tls;
     config.peers = control_->size() - 1;
+    const int here = parts_.layout.host_of_rank[self];
+    config.openers = static_cast<int>(parts_.layout.ranks_of_host(here).size());
     const std::vector<int> nics = nics_of_rank(parts_.fabric, parts_.places, self);
     std::string names = options_.nics.empty() ? ucx_devices(host, nics) : options_.nics;
     for (std::size_t at = 0; at < names.size();) {

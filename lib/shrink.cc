@@ -46,7 +46,9 @@ std::unique_ptr<Communicator> Communicator::go_on(Membership survivors) const {
   try {
     return create_communicator(std::move(survivors), options, log_, deadline());
   } catch (const Error& e) {
-    throw Error(e.code(), fmt::format("among the {} ranks that go on: {}", size, e.what()));
+    // Another one had the new communicator already, and gave it up: they all come again.
+    const ech_status status = e.code() == ECH_ERR_ABORTED ? ECH_ERR_PEER : e.code();
+    throw Error(status, fmt::format("among the {} ranks that go on: {}", size, e.what()));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "lib/base/descriptors.h"
 #include "lib/base/error.h"
 
 namespace echelon {
@@ -17,6 +18,9 @@ constexpr std::chrono::milliseconds kBusyPause{20};
 constexpr int kBusyAttempts = 40;
 
 Error busy(const Address& address) {
+  if (address.port() == 0)
+    return {ECH_ERR_SYSTEM,
+            fmt::format("cannot listen on {}: no port is left ({})", address.host(), kPortRemedy)};
   return {ECH_ERR_SYSTEM,
           fmt::format("cannot listen on {}: another program uses the port; choose a free one "
                       "(ECHELON_ROOT or ECHELON_PORT)",

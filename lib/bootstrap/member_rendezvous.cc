@@ -27,31 +27,40 @@ constexpr std::chrono::seconds kConnectPatience{3};  // then the next address is
 struct TryAgain {
   std::string why;
   bool refused = false;
+  bool no_port = false;
 };
 
-void await_socket(const Fd& fd, short events, Deadline deadline, const char* what) {
+void await_socket(const Fd& fd, short events, const JoinOptions& options, const char* what) {
   for (;;) {
+    Deadline wake = options.deadline;
+    if (options.check) {
+      options.check();
+      wake = std::min(wake, Clock::now() + kCheckPeriod);
+    }
     pollfd entry{fd.get(), events, 0};
-    if (::poll(&entry, 1, milliseconds_until(deadline)) > 0) return;
-    if (Clock::now() >= deadline) throw TryAgain{what};
+    if (::poll(&entry, 1, milliseconds_until(wake)) > 0) return;
+    if (Clock::now() >= options.deadline) throw TryAgain{what};
   }
 }
 
 Fd connect_to(const Address& root, const JoinOptions& options) {
   auto [fd, error] = dial(root, options.interface);
   if (error == 0) {
-    await_socket(fd, POLLOUT, std::min(options.deadline, Clock::now() + kConnectPatience),
-                 "no answer to a connection request");
+    JoinOptions patience = options;
+    patience.deadline = std::min(options.deadline, Clock::now() + kConnectPatience);
+    await_socket(fd, POLLOUT, patience, "no answer to a connection request");
     error = dial_error(fd);
   }
+  if (error == EADDRNOTAVAIL)
+    throw TryAgain{system_error("cannot connect", error).what(), false, true};
   if (error != 0) throw TryAgain{std::strerror(error), error == ECONNREFUSED};
   return std::move(fd);
 }
 
-std::string read_bytes(const Fd& fd, std::size_t size, Deadline deadline) {
+std::string read_bytes(const Fd& fd, std::size_t size, const JoinOptions& options) {
   std::string bytes(size, '\0');
   for (std::size_t have = 0; have < size;) {
-    await_socket(fd, POLLIN, deadline, "the connection was accepted, but rank 0 does not answer");
+    await_socket(fd, POLLIN, options, "the connection was accepted, but rank 0 does not answer");
     const ssize_t n = ::recv(fd.get(), bytes.data() + have, size - have, 0);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n < 0) throw TryAgain{std::strerror(errno)};
@@ -79,11 +88,13 @@ class Member {
   const JoinOptions& options_;
   const Deadline start_ = Clock::now();
   TryAgain last_;
+  std::string no_port_;  // told even where ports are free again when all have given up
 };
 
 std::unique_ptr<Channel> Member::run() {
   const std::vector<Address> addresses = resolve(identity_.host, identity_.port);
   for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+    if (options_.check) options_.check();
     for (const Address& root : addresses)
       if (auto channel = attempt(root)) return channel;
     const bool gone = identity_.id && last_.refused;  // it listened before the id was known
@@ -97,6 +108,7 @@ std::unique_ptr<Channel> Member::attempt(const Address& root) {
     return introduce(connect_to(root, options_));
   } catch (const TryAgain& again) {
     last_ = again;
+    if (again.no_port) no_port_ = again.why;
     return nullptr;
   } catch (const Error& e) {
     throw Error(e.code(), fmt::format("rank {} cannot join rank 0 at {}: {}", identity_.rank,
@@ -105,7 +117,7 @@ std::unique_ptr<Channel> Member::attempt(const Address& root) {
 }
 
 std::unique_ptr<Channel> Member::introduce(Fd fd) {
-  const std::string challenge = read_bytes(fd, kChallengeBytes, options_.deadline);
+  const std::string challenge = read_bytes(fd, kChallengeBytes, options_);
   const Peer me = self(identity_);
   const std::string hello =
       encode_hello(identity_.secret, challenge,
@@ -113,7 +125,7 @@ std::unique_ptr<Channel> Member::introduce(Fd fd) {
                     static_cast<std::uint32_t>(identity_.rank), me.pid, me.host});
   if (::send(fd.get(), hello.data(), hello.size(), MSG_NOSIGNAL) != ssize_t(hello.size()))
     throw TryAgain{"rank 0 closed the connection"};
-  const std::string answer = read_bytes(fd, kVerdictBytes, options_.deadline);
+  const std::string answer = read_bytes(fd, kVerdictBytes, options_);
   const Verdict verdict = decode_verdict(identity_.secret, challenge, hello, answer);
   if (verdict.status != ECH_OK) throw Error(verdict.status, verdict.text);
   const SessionKeys keys = session_keys(identity_.secret, challenge, hello);
@@ -122,14 +134,17 @@ std::unique_ptr<Channel> Member::introduce(Fd fd) {
 }
 
 Error Member::give_up() const {
+  const std::string before =
+      no_port_.empty() || last_.no_port ? "" : fmt::format(" (before that: {})", no_port_);
   const std::string where = fmt::format("{} port {}", identity_.host, identity_.port);
   if (identity_.id && last_.refused)
     return {ECH_ERR_PEER,
             fmt::format("rank {} cannot join: rank 0 no longer listens at {}; it failed, or all "
                         "{} ranks came already (is a rank used twice, or the id?)",
                         identity_.rank, where, identity_.size)};
-  return {ECH_ERR_TIMEOUT, fmt::format("rank {} did not reach rank 0 at {} in {}: {}",
-                                       identity_.rank, where, seconds_since(start_), last_.why)};
+  return {ECH_ERR_TIMEOUT,
+          fmt::format("rank {} did not reach rank 0 at {} in {}: {}{}", identity_.rank, where,
+                      seconds_since(start_), last_.why, before)};
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 // How ranks that know the same meeting point and secret become connected to rank 0.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,7 +35,12 @@ struct JoinOptions {
   std::string interface;  // see interface_address
   Log log;
   Version version{};  // tests pretend to be another
+
+  // Asked while it waits, if there is one: throws when there is no use in that any more.
+  std::function<void()> check = nullptr;
 };
+
+inline constexpr std::chrono::milliseconds kCheckPeriod{20};
 
 // Connects to all ranks of `identity`. Collective. Blocks until all have come or the deadline.
 // Throws ECH_ERR_TIMEOUT naming the ranks that are missing, ECH_ERR_AUTH for a wrong secret,

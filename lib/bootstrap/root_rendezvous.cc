@@ -66,8 +66,12 @@ void Rendezvous::step() {
     ranks.push_back(channel.get());
   }
   reception_.watch(sockets);
-  ::poll(sockets.data(), sockets.size(),
-         milliseconds_until(std::min(options_.deadline, reception_.when())));
+  Deadline wake = std::min(options_.deadline, reception_.when());
+  if (options_.check) {
+    options_.check();
+    wake = std::min(wake, Clock::now() + kCheckPeriod);
+  }
+  ::poll(sockets.data(), sockets.size(), milliseconds_until(wake));
   for (std::size_t i = 0; i < ranks.size(); ++i)
     if (sockets[i].revents != 0) hear_rank(*ranks[i]);
   reception_.serve(&sockets[ranks.size()], [this](Guest& guest) { judge(guest); });

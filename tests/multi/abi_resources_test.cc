@@ -7,11 +7,13 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <string>
@@ -152,6 +154,49 @@ TEST(Resources, RefusedReadsOfOtherRanksAreDoneWithout) {
     setenv("ECHELON_SINGLE_COPY", "on", 1);
     EXPECT_EQ(failure_of(world, rank, nullptr, 1 << 20), std::nullopt);
   });
+}
+
+// ---- the fabric file ----------------------------------------------------------------------------
+
+// Every rank says which file it is and what is wrong with it, soon.
+void expect_file_named(const std::string& path, const char* words) {
+  SCOPED_TRACE(path);
+  const World world;
+  run_processes(2, [&](int rank) {
+    if (geteuid() == 0 && setuid(65534) != 0) ADD_FAILURE() << "setuid";
+    ech_comm_options options = options_with(20);
+    options.fabric_file = path.c_str();
+    try {
+      const Comm comm = make_comm(world, {rank, 2}, options);
+      ADD_FAILURE() << "it was read";
+    } catch (const std::runtime_error& e) {
+      const std::string text = e.what();
+      EXPECT_NE(text.find(path), std::string::npos) << text;
+      EXPECT_NE(text.find(words), std::string::npos) << text;
+    }
+  });
+}
+
+TEST(Resources, AnUnreadableFabricFileIsNamed) {
+  const std::string folder = testing::TempDir() + "fabric-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const auto path = [&](const char* name) { return folder + "/" + name; };
+  std::ofstream(path("secret.toml")) << "";
+  std::filesystem::permissions(path("secret.toml"), std::filesystem::perms::none);
+  std::ofstream(path("large.toml")) << "";
+  std::filesystem::resize_file(path("large.toml"), 100 << 20);
+  std::ofstream(path("junk.toml")) << std::string(
+      "\x7f"
+      "ELF\x02\x01\0\xff\xfe{]=",
+      12);
+  EXPECT_EQ(mkfifo(path("pipe.toml").c_str(), 0666), 0);
+  expect_file_named(path("none.toml"), "No such file");
+  expect_file_named(path("secret.toml"), "Permission denied");
+  expect_file_named(folder, "Is a directory");
+  expect_file_named(path("pipe.toml"), "a pipe to which nobody writes");
+  expect_file_named(path("large.toml"), "too long");
+  expect_file_named(path("junk.toml"), "");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -8,8 +8,10 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/multi/abi_survivors.h"
@@ -233,6 +235,85 @@ TEST(Shrink, AfterAnAbort) {
     expect_all_work(survivors.get());
     close(std::move(survivors));
   });
+}
+
+using Microseconds = std::chrono::microseconds;
+
+// Rank 1 gives up one communicator after the other, each a while after it has come to have it; all
+// shrink it and call `body` over and over again until rank 1 gives up no more.
+struct Aborts {
+  int times;
+  std::function<Microseconds()> when;
+  std::function<ech_status(ech_comm*)> body;
+};
+
+Comm outlive(Comm comm, int rank, Aborts aborts) {
+  while (comm != nullptr) {
+    const std::int32_t over = rank == 1 && aborts.times <= 0;
+    std::thread aborter;
+    if (rank == 1 && aborts.times-- > 0)
+      aborter = std::thread([whole = comm.get(), when = aborts.when()] {
+        if (when.count() > 0) std::this_thread::sleep_for(when);
+        ech_comm_abort(whole);
+      });
+    std::int32_t any = 0;
+    ech_status status = ECH_OK;
+    while (status == ECH_OK && any == 0) {
+      const auto begin = Clock::now();
+      status = aborts.body(comm.get());
+      if (status == ECH_OK) status = ech_allreduce(&over, &any, 1, ECH_INT32, ECH_MAX, comm.get());
+      EXPECT_LT(since(begin), kPromptly);
+    }
+    if (aborter.joinable()) aborter.join();
+    if (status == ECH_OK) return comm;
+    comm = shrink(comm.get());
+  }
+  return comm;
+}
+
+ech_status split_in_two(ech_comm* whole) {
+  ech_comm* part = nullptr;
+  const ech_status status = ech_comm_split(whole, rank_of(whole) % 2, 0, &part);
+  if (part != nullptr) ech_comm_destroy(part);
+  return status;
+}
+
+constexpr int kTogether = 4;  // ranks
+
+// In a split the ranks of a part wait for each other, of whom some have heard of the failure before
+// they came. The place where they would have met goes as well.
+TEST(Shrink, AFailureInASplitReachesAllRanks) {
+  const World world;
+  const auto rank_main = [&](int rank) {
+    std::minstd_rand random(7);
+    Comm comm = make_comm(world, {rank, kTogether});
+    Meeting(world).of(kTogether);
+    const auto begin = Clock::now();
+    EXPECT_TRUE(ok(split_in_two(comm.get())));
+    const auto span = 1 + static_cast<unsigned>(1e6 * since(begin));
+    const std::size_t open = holdings().descriptors;
+    comm = outlive(std::move(comm), rank,
+                   {20, [&] { return Microseconds(random() % span); }, split_in_two});
+    ASSERT_NE(comm, nullptr);
+    EXPECT_EQ(size_of(comm.get()), kTogether);
+    EXPECT_LE(holdings().descriptors, open + 2);
+    close(std::move(comm));
+  };
+  run_processes(kTogether, rank_main, kManyShrinks);
+}
+
+// Who has the new communicator first gives it up while others are still making it.
+TEST(Shrink, OfACommunicatorThatIsAbortedAtOnce) {
+  const World world;
+  const auto rank_main = [&](int rank) {
+    Comm comm = make_comm(world, {rank, kTogether});
+    Meeting(world).of(kTogether);
+    comm = outlive(std::move(comm), rank, {12, [] { return Microseconds(0); }, ech_barrier});
+    ASSERT_NE(comm, nullptr);
+    EXPECT_EQ(size_of(comm.get()), kTogether);
+    close(std::move(comm));
+  };
+  run_processes(kTogether, rank_main, kManyShrinks);
 }
 
 TEST(Shrink, OfOneRank) {

@@ -22,6 +22,7 @@ struct UcxConfig {
   bool shared_memory = true;  // may be used between ranks of one host
   int rails = 1;              // NICs that one message may be striped over
   int peers = 0;              // how many ranks may be reached: connections take descriptors
+  int openers = 1;            // ranks of this host that may open UCX at once: each takes ports
 
   // More of UCX's settings, without the prefix UCX_, applied last.
   std::vector<std::pair<std::string, std::string>> settings;

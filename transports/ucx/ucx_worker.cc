@@ -8,6 +8,7 @@
 
 #include "lib/base/descriptors.h"
 #include "transports/ucx/ucx_address.h"
+#include "transports/ucx/ucx_leftovers.h"
 #include "transports/ucx/ucx_quiet.h"
 
 namespace echelon {
@@ -140,14 +141,28 @@ constexpr int kOwnDescriptors = 64;
 // there are no more descriptors, one connection at a time.
 constexpr int kMostNeighbours = 64;
 
+// UCX listens on every NIC, and tries for ever while no port is left. All ranks of this host look
+// first, so each has to find enough for all; some more are for connections.
+constexpr int kMostNics = 4;    // that are used when none is named
+constexpr int kMostPorts = 64;  // looking takes some us for each
+constexpr int kPortsForConnections = 4;
+
+int ports_of(const UcxConfig& config) {
+  const int nics = config.devices.empty() ? kMostNics : static_cast<int>(config.devices.size());
+  return std::min(nics * config.openers, kMostPorts) + kPortsForConnections;
+}
+
 }  // namespace
 
 UcxWorker::UcxWorker(const UcxConfig& config) {
   const UcxQuiet quiet;
   require_descriptors(kOwnDescriptors + 2 * std::min(config.peers, kMostNeighbours), "ucx");
+  require_thread("ucx");  // it ends the process when it gets none
+  if (config.sockets) require_ports(ports_of(config), "ucx");
   if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {
     release_signals();
   }
+  if (config.shared_memory) remove_ucx_leftovers();
   context_.reset(open_context(config, quiet));
   worker_.reset(open_worker(context_.get(), quiet));
   require(ucp_worker_get_efd(worker_.get(), &fd_), "ucx: asking for the descriptor", quiet);

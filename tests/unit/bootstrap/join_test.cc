@@ -11,6 +11,7 @@ namespace {
 
 using test::in;
 using test::kLong;
+using test::milliseconds;
 using test::within;
 
 std::string bytes_of(int rank, std::size_t size) {
@@ -48,6 +49,20 @@ TEST_P(Sizes, Processes) {
 TEST_P(Sizes, Threads) {
   const UniqueId id = listen_for_ranks("lo");
   test::run_threads(GetParam(), [&](int rank) { whole_life(id, rank, GetParam()); });
+}
+
+// Nobody comes to rank 0, and nobody answers rank 1, although its connection is made.
+TEST(Join, EndsWhenThereIsNoUseInWaiting) {
+  for (int rank : {0, 1}) {
+    const UniqueId id = listen_for_ranks("lo");
+    JoinOptions options = within(kLong);
+    options.check = [until = in(milliseconds(200))] {
+      if (std::chrono::steady_clock::now() > until) throw Error(ECH_ERR_ABORTED, "no use");
+    };
+    test::expect_error(ECH_ERR_ABORTED, {"no use"}, milliseconds(5'000),
+                       [&] { join(Identity::with(id, rank, 2), options); });
+    if (rank == 1) take_listener(id);
+  }
 }
 
 TEST(Join, TellsWhereOtherHostsReachARank) {
