@@ -158,7 +158,7 @@ UcxWorker::UcxWorker(const UcxConfig& config) {
   const UcxQuiet quiet;
   require_descriptors(kOwnDescriptors + 2 * std::min(config.peers, kMostNeighbours), "ucx");
   require_thread("ucx");  // it ends the process when it gets none
-  if (config.sockets) require_ports(ports_of(config), "ucx");
+  require_ports(ports_of(config), "ucx");
   if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {
     release_signals();
   }
