@@ -23,94 +23,128 @@ struct Entry {
   std::string_view name;
   Build build[3];  // by GroupAction; nullptr: not supported
   Cost (*cost)(GroupAction action, int n);
+  Cost (*cost_of_one_owner)(bool reduces, int n);  // n > 1; nullptr: of no use there
 };
 
 int floor_log2(int n) { return std::bit_width(static_cast<unsigned>(n)) - 1; }
 int ceil_log2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 
-// What no algorithm with balanced members can go below.
-Cost balanced(GroupAction action, int n, int rounds) {
+// What no algorithm with balanced members can go below in bytes.
+Cost balanced(GroupAction action, int n, int rounds, int messages) {
   const double others = (n - 1.0) / n;
-  const double sent = action == GroupAction::kAllreduce ? 2 * others : others;
-  return {rounds, sent, action == GroupAction::kAllgather ? 0 : others};
+  const double moved = action == GroupAction::kAllreduce ? 2 * others : others;
+  return {rounds, moved, action == GroupAction::kAllgather ? 0 : others, messages};
 }
 
-Cost native_cost(GroupAction action, int n) { return balanced(action, n, n > 1 ? 1 : 0); }
+Cost native_cost(GroupAction action, int n) { return balanced(action, n, n > 1 ? 1 : 0, 0); }
+
+Cost native_one_owner(bool reduces, int n) {
+  return reduces ? Cost{1, n - 1.0, n - 1.0, 0} : Cost{1, 1, 0, 0};
+}
 
 Cost ring_cost(GroupAction action, int n) {
-  return balanced(action, n, action == GroupAction::kAllreduce ? 2 * (n - 1) : n - 1);
+  const int rounds = action == GroupAction::kAllreduce ? 2 * (n - 1) : n - 1;
+  return balanced(action, n, rounds, rounds);
 }
+
+Cost ring_one_owner(bool reduces, int n) { return {n - 1, 1, reduces ? 1.0 : 0, 1}; }
 
 Cost direct_cost(GroupAction action, int n) {
   const int shots = action == GroupAction::kAllreduce ? 2 : 1;
-  return balanced(action, n, n > 1 ? shots : 0);
+  return balanced(action, n, n > 1 ? shots : 0, shots * (n - 1));
 }
 
-Cost one_shot_cost(GroupAction, int n) { return {n > 1 ? 1 : 0, n - 1.0, n - 1.0}; }
+Cost direct_one_owner(bool reduces, int n) { return {1, n - 1.0, reduces ? n - 1.0 : 0, n - 1}; }
+
+Cost one_shot_cost(GroupAction, int n) { return {n > 1 ? 1 : 0, n - 1.0, n - 1.0, n - 1}; }
 
 Cost halving_doubling_cost(GroupAction action, int n) {
   const int levels = floor_log2(n), p = 1 << levels, pairs = n - p;
-  if (pairs == 0)
-    return balanced(action, n, action == GroupAction::kAllreduce ? 2 * levels : levels);
+  const int both = 2 * levels;
+  if (pairs == 0) {
+    const int rounds = action == GroupAction::kAllreduce ? both : levels;
+    return balanced(action, n, rounds, rounds);
+  }
   double block = 0;  // the X of the header
   for (int d = 1; d < p; d *= 2) block += (d + std::min(d, pairs)) / static_cast<double>(n);
   const double core = (p - 1.0) / p;
   switch (action) {
     case GroupAction::kReduceScatter:
-      return {levels + 2, 1, 1 + block};
+      return {levels + 2, 1 + block, 1 + block, levels + 1};
     case GroupAction::kAllgather:
-      return {levels + 2, block + (n - 1.0) / n, 0};
+      return {levels + 2, block + (n - 1.0) / n, 0, levels + 2};
     case GroupAction::kAllreduce:
       break;
   }
-  return {2 * levels + 2, 1 + 2 * core, 1 + core};
+  return {both + 2, 1 + 2 * core, 1 + core, both + 1};
 }
 
 Cost recursive_doubling_cost(GroupAction, int n) {
   const int levels = floor_log2(n);
-  if (n == 1 << levels) return {levels, static_cast<double>(levels), static_cast<double>(levels)};
-  return {levels + 2, levels + 1.0, levels + 1.0};
+  const int exchanges = n == 1 << levels ? levels : levels + 1;
+  const double buffers = exchanges;
+  return {n == 1 << levels ? levels : levels + 2, buffers, buffers, exchanges};
 }
 
 Cost double_tree_cost(GroupAction, int n) {
-  const double sent[] = {0, 0, 1, 1.5, 2}, reduced[] = {0, 0, 0.5, 1, 1};
+  const double moved[] = {0, 0, 1, 1.5, 2}, reduced[] = {0, 0, 0.5, 1, 1};
+  const int messages[] = {0, 0, 2, 3, 4};
   const int row = std::min(n, 4);
-  return {2 * floor_log2(n), sent[row], reduced[row]};
+  return {2 * floor_log2(n), moved[row], reduced[row], messages[row]};
 }
 
 Cost binomial_cost(GroupAction action, int n) {
   const int levels = ceil_log2(n);
-  if (action != GroupAction::kAllreduce) return balanced(action, n, levels);
-  return {2 * levels, static_cast<double>(levels), static_cast<double>(levels)};
+  if (action != GroupAction::kAllreduce) return balanced(action, n, levels, n - 1);
+  return {2 * levels, static_cast<double>(levels), static_cast<double>(levels), levels};
+}
+
+Cost binomial_one_owner(bool reduces, int n) {
+  const int levels = ceil_log2(n);
+  return {levels, static_cast<double>(levels), reduces ? levels : 0.0, levels};
 }
 
 constexpr Entry kTable[] = {
     {Algorithm::kNative,
      "native",
      {native_reduce_scatter, native_allgather, native_allreduce},
-     native_cost},
-    {Algorithm::kRing, "ring", {ring_reduce_scatter, ring_allgather, ring_allreduce}, ring_cost},
+     native_cost,
+     native_one_owner},
+    {Algorithm::kRing,
+     "ring",
+     {ring_reduce_scatter, ring_allgather, ring_allreduce},
+     ring_cost,
+     ring_one_owner},
     {Algorithm::kHalvingDoubling,
      "halving_doubling",
      {halving_doubling_reduce_scatter, halving_doubling_allgather, halving_doubling_allreduce},
-     halving_doubling_cost},
+     halving_doubling_cost,
+     nullptr},
     {Algorithm::kRecursiveDoubling,
      "recursive_doubling",
      {nullptr, nullptr, recursive_doubling_allreduce},
-     recursive_doubling_cost},
+     recursive_doubling_cost,
+     nullptr},
     {Algorithm::kDoubleTree,
      "double_tree",
      {nullptr, nullptr, double_tree_allreduce},
-     double_tree_cost},
+     double_tree_cost,
+     nullptr},
     {Algorithm::kDirect,
      "direct",
      {direct_reduce_scatter, direct_allgather, direct_allreduce},
-     direct_cost},
-    {Algorithm::kOneShot, "one_shot", {nullptr, nullptr, one_shot_allreduce}, one_shot_cost},
+     direct_cost,
+     direct_one_owner},
+    {Algorithm::kOneShot,
+     "one_shot",
+     {nullptr, nullptr, one_shot_allreduce},
+     one_shot_cost,
+     nullptr},
     {Algorithm::kBinomial,
      "binomial",
      {binomial_reduce_scatter, binomial_allgather, binomial_allreduce},
-     binomial_cost},
+     binomial_cost,
+     binomial_one_owner},
 };
 
 const Entry& entry(Algorithm algorithm) {
@@ -147,6 +181,14 @@ int add_collective(Schedule& out, int step, Algorithm algorithm, GroupAction act
 Cost cost(Algorithm algorithm, GroupAction action, int n) {
   assert(supports(algorithm, action) && n >= 1);
   return entry(algorithm).cost(action, n);
+}
+
+bool serves_one_owner(Algorithm algorithm) { return entry(algorithm).cost_of_one_owner != nullptr; }
+
+Cost cost_of_one_owner(Algorithm algorithm, GroupAction action, int n) {
+  assert(serves_one_owner(algorithm) && action != GroupAction::kAllreduce && n >= 1);
+  if (n < 2) return {};
+  return entry(algorithm).cost_of_one_owner(action == GroupAction::kReduceScatter, n);
 }
 
 }  // namespace echelon

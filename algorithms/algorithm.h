@@ -35,11 +35,12 @@ inline constexpr Algorithm kAllAlgorithms[] = {
 std::string_view name(Algorithm algorithm);
 std::optional<Algorithm> parse_algorithm(std::string_view text);
 
-// What an algorithm costs on n members with even shares, as its header states and a test counts.
+// What an algorithm costs on n members, as its header states and a test counts.
 struct Cost {
   int rounds = 0;      // steps
-  double sent = 0;     // by the busiest member, in buffers
+  double moved = 0;    // sent, or received where that is more, by the busiest member, in buffers
   double reduced = 0;  // additions by the busiest member, in buffers
+  int messages = 0;    // sent, or received where that is more, by the busiest member
 };
 
 // Whether `algorithm` can do `action`; if so, then for any number of members.
@@ -51,6 +52,13 @@ bool supports(Algorithm algorithm, GroupAction action);
 int add_collective(Schedule& out, int step, Algorithm algorithm, GroupAction action,
                    const Group& group, const Shares& shares);
 
+// With even shares.
 Cost cost(Algorithm algorithm, GroupAction action, int n);
+
+// Whether `algorithm` is of use where one member owns all: in a reduce or a broadcast.
+bool serves_one_owner(Algorithm algorithm);
+
+// Its cost there; kReduceScatter is the reduce and kAllgather the broadcast.
+Cost cost_of_one_owner(Algorithm algorithm, GroupAction action, int n);
 
 }  // namespace echelon

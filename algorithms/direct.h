@@ -11,6 +11,7 @@
 //   allgather          1        B (n-1)/n       0
 //   allreduce          2        2B (n-1)/n      B (n-1)/n
 //   one-shot allreduce 1        B (n-1)         B (n-1)
+// When one member owns all, that one sends, or receives and reduces, B (n-1).
 #pragma once
 
 #include "algorithms/shares.h"

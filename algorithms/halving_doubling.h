@@ -12,9 +12,10 @@
 //   allreduce       2L       2B (n-1)/n      B (n-1)/n
 // For other n, of the busiest member, with X = sum over d = 1, 2, ..., p/2 of (d + min(d,n-p))/n,
 // which is about 1:
-//   reduce_scatter  L+2      B               B (1 + X)
+//   reduce_scatter  L+2      B, in B (1 + X) B (1 + X)
 //   allgather       L+2      B (X + (n-1)/n) 0
 //   allreduce       2L+2     B (1+2(p-1)/p)  B (1 + (p-1)/p)
+// Messages: one per level each way; for other n one more, and two more in the allgather.
 #pragma once
 
 #include "algorithms/shares.h"

@@ -7,6 +7,7 @@
 //   reduce_scatter  1        B (n-1)/n       B (n-1)/n
 //   allgather       1        B (n-1)/n       0
 //   allreduce       1        2B (n-1)/n      B (n-1)/n
+// When one member owns all, it takes in and reduces B (n-1), or all others take in B each at once.
 #pragma once
 
 #include "algorithms/shares.h"

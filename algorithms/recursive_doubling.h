@@ -8,6 +8,7 @@
 // Cost, B = buffer, L = floor(log2 n), of the busiest member:
 //              rounds                  sent                    reduced
 //   allreduce  L, L+2 unless n = 2^L   B L, B (L+1) likewise   B L, B (L+1) likewise
+// in as many messages as buffers.
 #pragma once
 
 #include "algorithms/shares.h"

@@ -9,7 +9,8 @@
 //   reduce_scatter  n-1       B (n-1)/n       B (n-1)/n
 //   allgather       n-1       B (n-1)/n       0
 //   allreduce       2(n-1)    2B (n-1)/n      B (n-1)/n
-// When one member owns all it is a chain to, or from, that member.
+// One message per round. When one member owns all it is a chain to, or from, that member: n-1
+// rounds, one message of B by each.
 #pragma once
 
 #include "algorithms/shares.h"

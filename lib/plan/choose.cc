@@ -24,9 +24,7 @@ bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& 
   if (!shape.messages) return false;
   const bool rooted = collective == ECH_BROADCAST || collective == ECH_REDUCE ||
                       (recipe.ownership == Ownership::kLeader && !last);
-  if (rooted && algorithm != Algorithm::kRing && algorithm != Algorithm::kDirect &&
-      algorithm != Algorithm::kBinomial)
-    return false;
+  if (rooted && !serves_one_owner(algorithm)) return false;
   const auto can = [&](GroupAction action) { return supports(algorithm, action); };
   switch (collective) {
     case ECH_REDUCE_SCATTER:

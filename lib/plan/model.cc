@@ -4,21 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace echelon {
 namespace {
-
-// What one phase costs the busiest child of its tier, in buffers.
-struct PhaseCost {
-  int rounds = 0;
-  int messages = 0;  // sent by the busiest rank
-  double sent = 0;
-  double reduced = 0;  // by one rank, in the buffers that its rail has
-};
-
-int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 
 bool goes_up(ech_collective c) {
   return c == ECH_ALLREDUCE || c == ECH_REDUCE_SCATTER || c == ECH_REDUCE;
@@ -26,29 +15,23 @@ bool goes_up(ech_collective c) {
 bool goes_down(ech_collective c) {
   return c == ECH_ALLREDUCE || c == ECH_ALLGATHER || c == ECH_BROADCAST;
 }
+bool is_blockwise(ech_collective c) { return c == ECH_REDUCE_SCATTER || c == ECH_ALLGATHER; }
 
-// One owner of everything: broadcast and reduce.
-PhaseCost rooted(Algorithm algorithm, int n, bool reduces) {
-  switch (algorithm) {
-    case Algorithm::kNative:
-      return {1, 0, reduces ? n - 1.0 : 1.0, 0};
-    case Algorithm::kRing:
-      return {n - 1, 1, 1, reduces ? 1.0 : 0};
-    case Algorithm::kDirect:
-      return {1, n - 1, n - 1.0, reduces ? n - 1.0 : 0};
-    default:
-      return {log2_up(n), log2_up(n), 1.0 * log2_up(n), reduces ? log2_up(n) : 0.0};
-  }
+// One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
+// adding together.
+Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
+  Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
+  if (algorithm == Algorithm::kNative) c.reduced = 0;
+  return c;
 }
 
-PhaseCost shared(Algorithm algorithm, GroupAction action, int n) {
-  if (algorithm == Algorithm::kNative) {
-    const double part = (n - 1.0) / n;
-    return {1, 0, action == GroupAction::kAllreduce ? 2 * part : part, 0};
-  }
-  const Cost c = cost(algorithm, action, n);
-  const bool to_all = algorithm == Algorithm::kDirect || algorithm == Algorithm::kOneShot;
-  return {c.rounds, to_all ? c.rounds * (n - 1) : c.rounds, c.sent, c.reduced};
+// How much more than with even shares the busiest child of a tier moves in a reduce_scatter or an
+// allgather. In a ring everything but one share passes every edge; otherwise all may send to the
+// one that owns most.
+double unevenness(const TierShape& tier, Algorithm algorithm) {
+  const double others = tier.children - 1.0;
+  const double most = algorithm == Algorithm::kRing ? 0 : others * tier.most_kept;
+  return std::max(1 - tier.least_kept, most) * tier.children / others;
 }
 
 class Model {
@@ -91,66 +74,83 @@ class Model {
     return of_racks ? "the uplink of a rack" : "the network of a host";
   }
 
-  // A tree's worth of rounds on one tier, in both directions as the collective needs.
+  // One phase on each tier, or two, in the directions that the collective needs.
   void add_tiers() {
     const std::size_t last = shape_.tiers.size() - 1;
     for (std::size_t t = 0; t <= last; ++t) {
       const int n = shape_.tiers[t].children;
       const Algorithm a = recipe_.algorithms[t];
       if (t == last && collective_ == ECH_ALLREDUCE) {
-        add(t, shared(a, GroupAction::kAllreduce, n));
+        add(t, phase(a, GroupAction::kAllreduce, n, false));
         continue;
       }
-      const bool one_owner = leader() || (t == last && collective_ != ECH_REDUCE_SCATTER &&
-                                          collective_ != ECH_ALLGATHER);
+      const bool one_owner = leader() || (t == last && !is_blockwise(collective_));
       if (goes_up(collective_))
-        add(t, one_owner ? rooted(a, n, true) : shared(a, GroupAction::kReduceScatter, n));
+        add(t, weighted(t, phase(a, GroupAction::kReduceScatter, n, one_owner)));
       if (goes_down(collective_))
-        add(t, one_owner ? rooted(a, n, false) : shared(a, GroupAction::kAllgather, n));
+        add(t, weighted(t, phase(a, GroupAction::kAllgather, n, one_owner)));
     }
   }
 
-  // `cost.sent` buffers leave each child of tier t, over all of its rails.
-  void add(std::size_t t, const PhaseCost& cost) {
+  // With the shares that the children of tier t really have.
+  Cost weighted(std::size_t t, Cost cost) const {
+    if (!is_blockwise(collective_)) return cost;
+    const double more = unevenness(shape_.tiers[t], recipe_.algorithms[t]);
+    cost.moved *= more;
+    cost.reduced *= more;
+    return cost;
+  }
+
+  // `cost.moved` buffers leave, or enter, each child of tier t, over all of its rails.
+  void add(std::size_t t, const Cost& cost) {
     const TierShape& tier = shape_.tiers[t];
     const int rails = leader() ? 1 : tier.rails;
     const double bandwidth =
         rails == 1 ? std::min(tier.slowest_child, tier.link.bytes_per_second) : tier.slowest_child;
     const double added = cost.reduced * segment_ / rails / shape_.reduce_speed;
     const double wait = waiting(cost, tier.link.latency, rails);
-    const double move = cost.sent * segment_ / bandwidth;
+    const double move = std::max(cost.moved * segment_ / bandwidth, occupy(t, cost.moved));
     rounds_ += cost.rounds;
     latency_ += wait;
     fill_ += wait + move + added;
     processor_ += 2 * cost.messages * shape_.message_overhead + added;
-    occupy(t, cost.sent);
   }
 
   // The latency of a round holds one message's overhead; further ones come on top, and those of
   // the other ranks that share the host's way out.
-  double waiting(const PhaseCost& cost, double latency, int rails) const {
+  double waiting(const Cost& cost, double latency, int rails) const {
     const int further = std::max(0, cost.messages - cost.rounds);
     return cost.rounds * latency +
            (2 * further + (rails - 1) * cost.messages) * shape_.message_overhead;
   }
 
-  // What crosses tier t also passes the links of the children below, each its share.
-  void occupy(std::size_t t, double sent) {
-    double share = sent;
+  // What crosses tier t also passes the links of the children below, each its share, or the
+  // leader's all of it. The time that the slowest of them takes.
+  double occupy(std::size_t t, double moved) {
+    double share = moved, slowest = 0;
     for (std::size_t u = t + 1; u-- > 0;) {
       const bool network = u == t || u > 0 || shape_.tiers[0].kind != TierKind::kHost;
       if (!network) break;
-      busy_[u] += share * segment_ / shape_.tiers[u].slowest_child;
+      const double time = share * segment_ / shape_.tiers[u].slowest_child;
+      busy_[u] += time;
       load_[u] += share * segment_;
-      if (u > 0) share /= shape_.tiers[u - 1].children;
+      slowest = std::max(slowest, time);
+      if (u > 0) share *= part_of_child(shape_.tiers[u - 1]);
     }
+    return slowest;
+  }
+
+  // Of what crosses the links of a group, how much passes those of its busiest child.
+  double part_of_child(const TierShape& tier) const {
+    if (leader()) return 1;
+    return is_blockwise(collective_) ? tier.largest_part : 1.0 / tier.children;
   }
 
   // One algorithm over all ranks, blind to the tiers: what leaves a child is what its ranks send,
   // for a ring in rank order only over the edges that cross.
   void add_flat() {
     const TierShape& top = shape_.tiers.back();
-    const PhaseCost c = flat_cost();
+    const Cost c = flat_cost();
     const bool ring = recipe_.algorithms[0] == Algorithm::kRing;
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
@@ -159,7 +159,7 @@ class Model {
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];
       const int senders = ring ? tier.crossing : tier.rails;
-      load_[t] = senders * c.sent * segment_;
+      load_[t] = senders * c.moved * segment_;
       busy_[t] = load_[t] / tier.slowest_child;
       slowest = std::max(slowest, busy_[t]);
     }
@@ -167,19 +167,20 @@ class Model {
     fill_ = latency_ + slowest + added;
   }
 
-  PhaseCost flat_cost() const {
+  Cost flat_cost() const {
     const Algorithm a = recipe_.algorithms[0];
     const int n = shape_.size;
     switch (collective_) {
       case ECH_REDUCE_SCATTER:
-        return shared(a, GroupAction::kReduceScatter, n);
+        return phase(a, GroupAction::kReduceScatter, n, false);
       case ECH_ALLGATHER:
-        return shared(a, GroupAction::kAllgather, n);
-      case ECH_BROADCAST:
+        return phase(a, GroupAction::kAllgather, n, false);
       case ECH_REDUCE:
-        return rooted(a, n, collective_ == ECH_REDUCE);
+        return phase(a, GroupAction::kReduceScatter, n, true);
+      case ECH_BROADCAST:
+        return phase(a, GroupAction::kAllgather, n, true);
       default:
-        return shared(a, GroupAction::kAllreduce, n);
+        return phase(a, GroupAction::kAllreduce, n, false);
     }
   }
 
@@ -203,21 +204,19 @@ Prediction predict(const Shape& shape, const Recipe& recipe, ech_collective coll
   return Model(shape, recipe, collective, segment).run(whole);
 }
 
-// Information: every child of a tier needs at least one byte in for every byte that depends on
-// others, and all children of a group together at least (k-1) x bytes each way that the
-// collective goes. And some byte has to go from one child to another.
+// Information: for every byte of a result that depends on others, at least one has to come in, and
+// for every byte that others' results depend on at least one has to go out, at every child of a
+// tier; in an allreduce all children together have to send each byte to one place and from there
+// back to the others. And some byte has to go from one child to another.
 Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
   Bound bound{0, "nothing to exchange"};
-  const int ways = collective == ECH_ALLREDUCE ? 2 : 1;
   for (const TierShape& tier : shape.tiers) {
-    const int k = tier.children;
-    const bool blocks = collective == ECH_REDUCE_SCATTER || collective == ECH_ALLGATHER;
-    const double each = blocks ? bytes * (k - 1) / k : bytes;
+    const double each = is_blockwise(collective) ? tier.block_time : 1 / tier.slowest_child;
     const double sum =
-        collective == ECH_ALLREDUCE ? ways * (k - 1.0) * bytes / tier.all_children : 0;
-    const double transfer = std::max(each / tier.slowest_child, sum);
+        collective == ECH_ALLREDUCE ? 2 * (tier.sharing - 1.0) / tier.all_children : 0;
+    const double transfer = bytes * std::max(each, sum);
     const double hop = tier.link.latency;
-    const std::string where = fmt::format("{} {}", k,
+    const std::string where = fmt::format("{} {}", tier.children,
                                           tier.kind == TierKind::kHost   ? "ranks of a host"
                                           : tier.kind == TierKind::kRack ? "hosts of a rack"
                                                                          : "parts of the cluster");

@@ -22,8 +22,18 @@ struct TierShape {
   int rails = 1;             // ranks of the smallest child: streams that a child can keep busy
   Link link;                 // one stream
   double slowest_child = 0;  // bytes/s, one direction, of the slowest child
-  double all_children = 0;   // bytes/s, sum over the children of one group
   int crossing = 1;          // ring edges in rank order that leave the busiest child
+  // Children that share the work of an allreduce, and the sum of their bytes/s: those of the group
+  // in a host, of all groups on a network.
+  int sharing = 1;
+  double all_children = 0;
+  // In a reduce_scatter, of the whole buffer: what a child keeps after this tier, least and most.
+  // Its own blocks, and an even part of those that go on to other groups.
+  double least_kept = 0, most_kept = 0;
+  double largest_part = 1;  // of the group's blocks that one child owns
+  // The least time of a child's link per byte of a reduce_scatter's buffer, s: what is for others
+  // leaves it, and what is its own enters it.
+  double block_time = 0;
 };
 
 // The tiers that plans are made over. The socket tier is not among them: the shared-memory engine
@@ -33,7 +43,9 @@ struct Shape {
   bool native = false;   // tier 0 is a host with a group engine
   bool messages = true;  // ranks can send to each other; else only native can do anything
   std::vector<TierShape> tiers;
-  double reduce_speed = 8e9;       // bytes/s that one rank adds
+  // Bytes/s of results that one rank adds, near the slow end of what reduce_bench measures: a sum
+  // of two f32 reads and writes three bytes for each, 20 GB/s in memory and 66 GB/s in a cache.
+  double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
 };
 

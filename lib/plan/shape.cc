@@ -47,32 +47,60 @@ TierGroup of_single_ranks(TierGroup group) {
   return group;
 }
 
-TierShape tier_shape(const Tier& tier, bool lowest) {
+// The blocks that the children of a group own among those of all `size` ranks.
+void add_blocks(const TierGroup& group, int size, bool in_host, TierShape& shape) {
+  const double children = static_cast<double>(group.children.size());
+  const double others = 1 - static_cast<double>(group.ranks.size()) / size;
+  shape.least_kept = 1;
+  shape.most_kept = shape.block_time = shape.largest_part = 0;
+  for (std::size_t c = 0; c < group.children.size(); ++c) {
+    const double own = static_cast<double>(group.children[c].size()) / size;
+    const double foreign = 1 - own - (in_host ? others : 0);  // those leave by another link
+    shape.least_kept = std::min(shape.least_kept, own + others / children);
+    shape.most_kept = std::max(shape.most_kept, own + others / children);
+    shape.largest_part = std::max(shape.largest_part, own / (1 - others));
+    shape.block_time = std::max(shape.block_time, std::max(own, foreign) / bandwidth_of(group, c));
+  }
+}
+
+double slowest_of(const TierGroup& group) {
+  double slowest = std::numeric_limits<double>::infinity();
+  for (std::size_t c = 0; c < group.children.size(); ++c)
+    slowest = std::min(slowest, bandwidth_of(group, c));
+  return slowest;
+}
+
+void add_sharers(const TierGroup& group, TierShape& shape) {
+  shape.sharing += static_cast<int>(group.children.size());
+  for (std::size_t c = 0; c < group.children.size(); ++c)
+    shape.all_children += bandwidth_of(group, c);
+}
+
+TierShape tier_shape(const Tier& tier, int size) {
+  const bool in_host = tier.kind == TierKind::kHost;
   TierShape shape;
   shape.kind = tier.kind;
-  shape.children = 0;
-  double worst = -1;
-  for (const TierGroup& given : tier.groups) {
-    const TierGroup group = lowest ? of_single_ranks(given) : given;
+  shape.sharing = 0;
+  std::vector<TierGroup> groups;
+  for (const TierGroup& given : tier.groups)
+    groups.push_back(in_host ? of_single_ranks(given) : given);
+  const TierGroup* worst = nullptr;
+  double highest = -1;
+  for (const TierGroup& group : groups) {
     shape.groups.push_back(group.ranks);
-    double slowest = std::numeric_limits<double>::infinity();
-    double sum = 0;
-    int rails = std::numeric_limits<int>::max();
-    for (std::size_t c = 0; c < group.children.size(); ++c) {
-      slowest = std::min(slowest, bandwidth_of(group, c));
-      sum += bandwidth_of(group, c);
-      rails = std::min(rails, group.children[c].size());
-    }
-    const double cost = static_cast<double>(group.children.size()) / slowest;
-    if (group.children.size() < 2 || cost <= worst) continue;
-    worst = cost;
-    shape.children = static_cast<int>(group.children.size());
-    shape.rails = rails;
-    shape.link = for_users(group.link);
-    shape.slowest_child = slowest;
-    shape.all_children = sum;
-    shape.crossing = crossing_edges(group);
+    if (!in_host) add_sharers(group, shape);
+    if (group.children.size() < 2) continue;
+    const double cost = static_cast<double>(group.children.size()) / slowest_of(group);
+    if (cost > highest) worst = &group;
+    highest = std::max(highest, cost);
   }
+  shape.children = static_cast<int>(worst->children.size());
+  shape.rails = std::ranges::min(worst->children, {}, &Group::size).size();
+  shape.link = for_users(worst->link);
+  shape.slowest_child = slowest_of(*worst);
+  shape.crossing = crossing_edges(*worst);
+  add_blocks(*worst, size, in_host, shape);
+  if (in_host) add_sharers(*worst, shape);
   return shape;
 }
 
@@ -82,8 +110,7 @@ Shape make_shape(const Layout& layout, bool native) {
   Shape shape;
   shape.size = layout.size;
   for (const Tier& tier : layout.tiers)
-    if (tier.kind != TierKind::kSocket)
-      shape.tiers.push_back(tier_shape(tier, tier.kind == TierKind::kHost));
+    if (tier.kind != TierKind::kSocket) shape.tiers.push_back(tier_shape(tier, layout.size));
   shape.native = native && !shape.tiers.empty() && shape.tiers[0].kind == TierKind::kHost;
   return shape;
 }

@@ -45,7 +45,10 @@ std::vector<Traffic> traffic(const Schedule& schedule, int size) {
     ranks[to].received += units;
     ranks[to].reduced += reduced;
   });
-  for (const Transfer& t : schedule.transfers()) ++ranks[t.from].messages;
+  for (const Transfer& t : schedule.transfers()) {
+    ++ranks[t.from].messages;
+    ++ranks[t.to].arrivals;
+  }
   return ranks;
 }
 
@@ -56,6 +59,7 @@ Traffic busiest(const std::vector<Traffic>& ranks) {
     most.received = std::max(most.received, t.received);
     most.reduced = std::max(most.reduced, t.reduced);
     most.messages = std::max(most.messages, t.messages);
+    most.arrivals = std::max(most.arrivals, t.arrivals);
   }
   return most;
 }

@@ -18,6 +18,7 @@ struct Traffic {
   double received = 0;
   double reduced = 0;  // additions
   int messages = 0;    // sent; group calls have none
+  int arrivals = 0;    // messages received
 };
 
 // By rank.

@@ -1,42 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "lib/base/dtype.h"
 #include "lib/base/error.h"
 #include "lib/plan/choose.h"
+#include "lib/schedule/cost.h"
 
 namespace echelon {
 namespace {
 
 constexpr double kGigabit = 119.6e6;
 
+constexpr ech_collective kCollectives[] = {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER,
+                                           ECH_BROADCAST, ECH_REDUCE};
+
+// Ranks of each host, hosts of each rack, and what each host has of `speed` (1 where not said). An
+// uplink has what the fastest two of its hosts have.
+struct Machines {
+  std::vector<int> ranks;
+  std::vector<int> racks;
+  std::vector<double> network = {};
+  double speed = kGigabit;
+
+  double host(std::size_t h) const { return speed * (h < network.size() ? network[h] : 1); }
+};
+
+void add_child(TierGroup& group, const std::vector<int>& ranks, double bandwidth) {
+  std::vector<int> all = group.ranks.size() > 0 ? group.ranks.ranks() : std::vector<int>();
+  all.insert(all.end(), ranks.begin(), ranks.end());
+  group.ranks = Group(all);
+  group.children.push_back(Group(ranks));
+  group.child_bandwidth.push_back(bandwidth);
+}
+
+TierGroup network_group(double fastest) {
+  TierGroup group;
+  group.link = {LinkKind::kEthernet, 20e-6, fastest, Source::kMeasured};
+  group.child_source = Source::kMeasured;
+  return group;
+}
+
+// Tiers that would repeat the one below are left out, as in any layout.
+Layout layout_of(const Machines& machines) {
+  Layout layout;
+  Tier host{TierKind::kHost, {}}, rack{TierKind::kRack, {}}, cluster{TierKind::kCluster, {}};
+  double fastest = 0;
+  for (std::size_t h = 0; h < machines.ranks.size(); ++h)
+    fastest = std::max(fastest, machines.host(h));
+  cluster.groups.push_back(network_group(fastest));
+  const bool hosts = machines.racks.size() == 1;  // the cluster's children are hosts
+  std::size_t h = 0;
+  for (const int count : machines.racks) {
+    TierGroup in_rack = network_group(fastest);
+    for (int i = 0; i < count; ++i, ++h) {
+      TierGroup in_host;
+      in_host.link = {LinkKind::kShm, 0.3e-6, 10e9, Source::kDefault};
+      for (int r = 0; r < machines.ranks[h]; ++r) {
+        add_child(in_host, {layout.size++}, 0);
+        layout.host_of_rank.push_back(static_cast<int>(h));
+      }
+      layout.host_names.push_back("host" + std::to_string(h));
+      add_child(hosts ? cluster.groups[0] : in_rack, in_host.ranks.ranks(), machines.host(h));
+      host.groups.push_back(in_host);
+    }
+    if (hosts) continue;
+    add_child(cluster.groups[0], in_rack.ranks.ranks(), std::min(count, 2) * fastest);
+    rack.groups.push_back(in_rack);
+  }
+  if (std::ranges::max(machines.ranks) > 1) layout.tiers.push_back(host);
+  if (!hosts) layout.tiers.push_back(rack);
+  if (machines.ranks.size() > 1) layout.tiers.push_back(cluster);
+  EXPECT_EQ(validate(layout), "");
+  return layout;
+}
+
 // hosts x ranks, all alike, `network` bytes/s out of each host.
 Layout flat_cluster(int hosts, int ranks, double network) {
-  Layout layout;
-  layout.size = hosts * ranks;
-  Tier host{TierKind::kHost, {}}, cluster{TierKind::kCluster, {}};
-  TierGroup all;
-  all.ranks = Group::range(layout.size);
-  all.link = {LinkKind::kEthernet, 20e-6, network, Source::kMeasured};
-  for (int h = 0; h < hosts; ++h) {
-    std::vector<int> members;
-    TierGroup group;
-    for (int r = 0; r < ranks; ++r) {
-      members.push_back(h * ranks + r);
-      group.children.push_back(Group({members.back()}));
-      layout.host_of_rank.push_back(h);
-    }
-    layout.host_names.push_back("host" + std::to_string(h));
-    group.ranks = Group(members);
-    group.link = {LinkKind::kShm, 0.3e-6, 10e9, Source::kDefault};
-    host.groups.push_back(group);
-    all.children.push_back(group.ranks);
-    all.child_bandwidth.push_back(network);
-    all.child_source = Source::kMeasured;
-  }
-  cluster.groups.push_back(all);
-  if (ranks > 1) layout.tiers.push_back(host);
-  if (hosts > 1) layout.tiers.push_back(cluster);
-  return layout;
+  return layout_of({std::vector<int>(hosts, ranks), {hosts}, {}, network});
 }
 
 TEST(Recipe, TextParsesBack) {
@@ -76,16 +120,85 @@ TEST(Bound, OfALineRateIsWhatUsersGet) {
   EXPECT_NEAR(bound.seconds, 1 / 0.9564, 1e-3);
 }
 
-TEST(Bound, NoPredictionIsBelowIt) {
-  const Shape shape = make_shape(flat_cluster(4, 2, kGigabit), true);
-  for (ech_collective c :
-       {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_BROADCAST, ECH_REDUCE}) {
+// A host of 3 ranks has 3 of 6 blocks: half of the buffer is for others, and half is its own.
+TEST(Bound, OfBlocksIsWhatTheirOwnersNeed) {
+  Machines three{{3, 1, 2}, {3}};
+  three.network = {0.1, 1, 1};
+  for (const ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER})
+    EXPECT_NEAR(lower_bound(make_shape(layout_of(three), true), c, 6e6).seconds,
+                3e6 / (kGigabit / 10), 1e-9);
+  three.network = {1, 0.1, 1};  // 5 of 6 leave the host of one rank
+  EXPECT_NEAR(lower_bound(make_shape(layout_of(three), true), ECH_REDUCE_SCATTER, 6e6).seconds,
+              5e6 / (kGigabit / 10), 1e-9);
+}
+
+class Uneven : public testing::TestWithParam<Machines> {};
+INSTANTIATE_TEST_SUITE_P(
+    Machines, Uneven,
+    testing::Values(Machines{{2, 2, 2, 2}, {4}}, Machines{{3, 1, 2}, {3}},
+                    Machines{{3, 1, 2}, {3}, {0.1, 1, 1}}, Machines{{3, 1, 2}, {3}, {1, 0.1, 1}},
+                    Machines{{1, 1, 1, 1, 1}, {5}, {1, 2, 3, 4, 5}}, Machines{{1, 7}, {2}},
+                    Machines{{2, 2, 2, 2}, {2, 2}}, Machines{{3, 1, 4}, {2, 1}},
+                    Machines{{1, 2, 3, 4, 5}, {2, 2, 1}, {1, 1, 1, 0.2, 1}},
+                    Machines{{1, 1, 1, 1, 1}, {3, 1, 1}}, Machines{{8, 1, 1, 1}, {3, 1}}));
+
+TEST_P(Uneven, NoPredictionIsBelowTheBound) {
+  const Shape shape = make_shape(layout_of(GetParam()), true);
+  for (ech_collective c : kCollectives) {
     for (double bytes = 8; bytes < 1e9; bytes *= 4) {
       const double bound = lower_bound(shape, c, bytes).seconds;
+      EXPECT_GT(bound, 0);
       for (const Recipe& r : candidates(shape, c))
-        EXPECT_GE(predict(shape, r, c, bytes).seconds, 0.999 * bound) << to_text(r) << bytes;
+        EXPECT_GE(predict(shape, r, c, bytes).seconds, 0.999 * bound)
+            << name(c) << ' ' << to_text(r) << ' ' << bytes;
     }
   }
+}
+
+TEST_P(Uneven, TheBestPredictionIsNotFarAboveTheBound) {
+  const Shape shape = make_shape(layout_of(GetParam()), true);
+  for (ech_collective c : kCollectives) {
+    const Choice choice = choose(shape, c, 256 << 20);
+    EXPECT_LT(choice.best.prediction.seconds, 2.5 * choice.bound.seconds)
+        << name(c) << ' ' << to_text(choice.best.recipe) << " next to " << choice.bound.reason;
+  }
+}
+
+// What a prediction says of the busiest network, against what the schedule really sends there.
+TEST_P(Uneven, NoHostOrRackCarriesMoreThanPredicted) {
+  const Layout layout = layout_of(GetParam());
+  const Shape shape = make_shape(layout, true);
+  for (ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_ALLREDUCE})
+    for (const char* inner : {"native", "ring"})
+      for (const char* outer : {"ring", "direct", "halving_doubling"}) {
+        std::string text = inner;
+        for (std::size_t t = 1; t < shape.tiers.size(); ++t) text += std::string("/") + outer;
+        const Recipe recipe = parse_recipe(text);
+        const Schedule schedule = compose(composition_of(shape, recipe, c, 0));
+        double most = 0;  // s, were the buffer one second's worth of the slowest network
+        for (const Tier& tier : layout.tiers) {
+          if (tier.kind == TierKind::kHost) continue;
+          std::vector<int> domain(layout.size);
+          double slowest = 1e18;
+          int next = 0;
+          for (const TierGroup& group : tier.groups)
+            for (const Group& child : group.children) {
+              for (int rank : child.ranks()) domain[rank] = next;
+              ++next;
+            }
+          for (const TierGroup& group : tier.groups)
+            for (const double b : group.child_bandwidth) slowest = std::min(slowest, b);
+          const auto cuts = cut_traffic(schedule, domain);
+          next = 0;
+          for (const TierGroup& group : tier.groups)
+            for (const double b : group.child_bandwidth) {
+              const CutTraffic& cut = cuts[next++];
+              if (group.children.size() > 1)
+                most = std::max(most, std::max(cut.out, cut.in) / double(schedule.units()) / b);
+            }
+        }
+        EXPECT_GE(predict(shape, recipe, c, 1e9).seconds, 0.999e9 * most) << name(c) << ' ' << text;
+      }
 }
 
 TEST(Choice, LargeMessagesPipelineTheHierarchyCloseToTheBound) {
@@ -100,6 +213,17 @@ TEST(Choice, LargeMessagesPipelineTheHierarchyCloseToTheBound) {
   EXPECT_FALSE(c.reason.empty());
 }
 
+// A member of a binomial tree for every owner sends to all others, one message each.
+TEST(Choice, ManyMessagesAreNotTakenForFewRounds) {
+  const Shape shape = make_shape(flat_cluster(200, 1, kGigabit), false);
+  for (const ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER})
+    for (double bytes = 1 << 10; bytes <= 1 << 20; bytes *= 2) {
+      const Choice choice = choose(shape, c, bytes);
+      EXPECT_NE(to_text(choice.best.recipe), "binomial") << bytes;
+      EXPECT_GT(predict(shape, parse_recipe("binomial"), c, bytes).seconds, 199 * 4e-6);
+    }
+}
+
 TEST(Choice, SmallMessagesTakeTheFewestRounds) {
   const Shape shape = make_shape(flat_cluster(4, 2, kGigabit), true);
   const Choice c = choose(shape, ECH_ALLREDUCE, 8);
@@ -111,8 +235,7 @@ TEST(Choice, EveryCollectiveHasOneOnEveryShape) {
   for (int hosts : {1, 2, 3, 7})
     for (int ranks : {1, 2, 5})
       for (bool native : {false, true})
-        for (ech_collective c :
-             {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_BROADCAST, ECH_REDUCE}) {
+        for (ech_collective c : kCollectives) {
           if (hosts * ranks == 1) continue;
           const Shape shape = make_shape(flat_cluster(hosts, ranks, 1e9), native);
           const Choice choice = choose(shape, c, 1 << 20);
@@ -124,8 +247,7 @@ TEST(Choice, EveryCollectiveHasOneOnEveryShape) {
 
 TEST(Choice, EveryCandidateCanBeComposed) {
   const Shape shape = make_shape(flat_cluster(3, 2, 1e9), true);
-  for (ech_collective c :
-       {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_BROADCAST, ECH_REDUCE}) {
+  for (ech_collective c : kCollectives) {
     for (const Recipe& r : candidates(shape, c))
       EXPECT_NO_THROW(compose(composition_of(shape, r, c, 1))) << to_text(r);
   }
