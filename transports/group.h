@@ -21,7 +21,8 @@
 
 namespace echelon {
 
-// Bytes at the same two offsets on every member. `owner` is an index into the group.
+// Bytes at the same two offsets on every member; only the output offsets of a kReduceScatter may
+// differ, where they count at the owner alone. `owner` is an index into the group.
 struct GroupPart {
   std::size_t input_offset;   // from GroupWork::input
   std::size_t output_offset;  // from GroupWork::output

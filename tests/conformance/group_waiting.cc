@@ -69,6 +69,30 @@ TEST_P(GroupSuite, ArmRefusesWhenThereIsNews) {
   });
 }
 
+// A member whose result lies elsewhere than that of the others, as where it owns less.
+TEST_P(GroupSuite, OwnersOfAReduceScatterChooseWhereTheirPartsGo) {
+  constexpr std::size_t kElements = 5000, kBytes = kElements * sizeof(std::int64_t);
+  run_group(GetParam(), 2, [&](GroupRank& rank) {
+    const auto input = rank.made.allocate(2 * kBytes), output = rank.made.allocate(2 * kBytes);
+    auto* const in = reinterpret_cast<std::int64_t*>(input.get());
+    auto* const out = reinterpret_cast<std::int64_t*>(output.get());
+    for (std::size_t i = 0; i < 2 * kElements; ++i) {
+      in[i] = static_cast<std::int64_t>(i) + rank.self;
+      out[i] = -1;
+    }
+    // Member 0 at the place of its part, member 1 at the beginning, where it has no room for more.
+    const std::size_t second = rank.self == 0 ? kBytes : 0;
+    const GroupPart parts[] = {{0, 0, kBytes, 0}, {kBytes, second, kBytes, 1}};
+    rank.run(0,
+             {GroupAction::kReduceScatter, ECH_INT64, ECH_SUM, input.get(), output.get(), parts});
+    const std::int64_t first = rank.self == 0 ? 0 : kElements;
+    for (std::size_t i = 0; i < kElements; ++i)
+      ASSERT_EQ(out[i], 2 * (first + static_cast<std::int64_t>(i)) + 1) << i;
+    for (std::size_t i = kElements; i < 2 * kElements; ++i) ASSERT_EQ(out[i], -1) << i;
+    rank.board.barrier(2);
+  });
+}
+
 TEST_P(GroupSuite, AbortEndsEverything) {
   for (std::size_t count : {4, 100000})
     run_group(GetParam(), 3, [&](GroupRank& rank) {

@@ -57,27 +57,29 @@ void gather_part(std::vector<Arrival>& members, const GroupPart& part) {
   }
 }
 
-void reduce_part(Hub& hub, std::vector<Arrival>& members, const GroupPart& part) {
+void reduce_part(Hub& hub, std::vector<Arrival>& members, std::size_t index) {
   const GroupWork& any = members.front().work;
+  const GroupPart& part = any.parts[index];
   std::vector<const std::byte*> sources;
   for (const Arrival& a : members) sources.push_back(a.work.input + part.input_offset);
   hub.sum.resize(std::max(hub.sum.size(), part.bytes));
   reduce(any.dtype, any.op, sources, hub.sum.data(), part.bytes / size_of(any.dtype));
   for (std::size_t m = 0; m < members.size(); ++m) {
     if (any.action == GroupAction::kReduceScatter && static_cast<int>(m) != part.owner) continue;
-    give(members[m], part, hub.sum.data());
+    give(members[m], members[m].work.parts[index], hub.sum.data());
     members[m].taken += part.bytes * (members.size() - 1);
   }
 }
 
 // Everyone is here: does the call for all.
 void run(Hub& hub, std::vector<Arrival>& members) {
-  for (const GroupPart& part : members.front().work.parts) {
-    if (part.bytes == 0) continue;
-    if (members.front().work.action == GroupAction::kAllgather)
-      gather_part(members, part);
+  const GroupWork& any = members.front().work;
+  for (std::size_t i = 0; i < any.parts.size(); ++i) {
+    if (any.parts[i].bytes == 0) continue;
+    if (any.action == GroupAction::kAllgather)
+      gather_part(members, any.parts[i]);
     else
-      reduce_part(hub, members, part);
+      reduce_part(hub, members, i);
   }
   for (Arrival& a : members) a.waiting = false;
   for (Member& m : hub.members) {
