@@ -193,8 +193,7 @@ void Server::accept_one(int listener) {
 }
 
 pid_t Server::start(const Request& request) const {
-  ByteReader in(request.body, "rsh request");
-  const std::string host = in.text(), text = in.text();
+  const auto [host, text] = decode_shell_request(request.body);
   for (int h = 0; h < cluster_.size(); ++h) {
     if (host != cluster::Cluster::host_name(h) && host != cluster::Cluster::address(h)) continue;
     cluster::Command command = shell_command(text);
@@ -231,6 +230,19 @@ bool Server::reap(pid_t shell, int& code) {
 
 }  // namespace
 
+std::string encode(const ShellRequest& request) {
+  return ByteWriter().text(request.host).text(request.command).take();
+}
+
+ShellRequest decode_shell_request(std::string_view bytes) {
+  ByteReader in(bytes, "rsh request");
+  ShellRequest request;
+  request.host = in.text();
+  request.command = in.text();
+  in.expect_end();
+  return request;
+}
+
 int run_shell(const cluster::Cluster& cluster, const std::string& command) {
   return Server(cluster).run(command);
 }
@@ -244,7 +256,7 @@ int enter_main(const std::vector<std::string>& request) {
   if (connect(socket.get(), address.generic(), address.length) != 0) {
     throw system_error("rsh: this is not a host of `echelon run --emulate --shell`");
   }
-  send_request(socket.get(), ByteWriter().text(request[0]).text(text).take());
+  send_request(socket.get(), encode(ShellRequest{request[0], text}));
   char reply[4];
   if (read(socket.get(), reply, sizeof reply) != sizeof reply) return kNotStarted;
   return static_cast<int>(ByteReader({reply, sizeof reply}, "rsh reply").u32());

@@ -130,5 +130,49 @@ TEST_F(Wires, TwoNicsShareTheWork) {
   EXPECT_LT(median(run.seconds), kSlack * least_time(2) / 2);
 }
 
+// ---- what ranks are told -----------------------------------------------------------------------
+
+class Told : public OnCluster {};
+
+TEST_F(Told, RanksUseTheNicsThatTheyAreToldToUse) {
+  nlohmann::json traffic;
+  const Result r = run_counted("2x1:2x1gbit",
+                               {"env", "ECHELON_NICS=eth1", std::getenv("ECHELON_CLUSTER_RANK"),
+                                std::to_string(kBytes), "2"},
+                               traffic);
+  EXPECT_EQ(r.code, 0) << r.err;
+  ASSERT_EQ(traffic.at("hosts").size(), 4u);
+  for (const auto& counter : traffic.at("hosts")) {
+    const double sent = counter.at("sent");
+    if (counter.at("device") == "eth1")
+      EXPECT_GT(sent, 2 * least_bytes(2));
+    else
+      EXPECT_LT(sent, 0.01 * kBytes) << "the control connection";
+  }
+}
+
+// Four hosts on two switches, with a plan that needs three tiers.
+Result run_on_switches(const std::string& pattern) {
+  const char* const rank =
+      "case $(hostname) in host0|host1) leaf=a;; *) leaf=b;; esac; "
+      "export SLURM_TOPOLOGY_ADDR=core.$leaf.$(hostname); exec \"$0\" \"$@\"";
+  return run_program(
+      {program(), "run", "--emulate", "4x2:1gbit", "--no-fabric", "--no-tag", "--", "env",
+       "ECHELON_ALGORITHM=native/ring/ring", "SLURM_TOPOLOGY_ADDR_PATTERN=" + pattern, "sh", "-c",
+       rank, std::getenv("ECHELON_CLUSTER_RANK"), "65536", "1"},
+      "", std::chrono::seconds(60));
+}
+
+TEST_F(Told, SlurmsSwitchesMakeARackTier) {
+  const Result r = run_on_switches("switch.switch.node");
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+TEST_F(Told, WithoutSwitchesThereAreNoRacks) {
+  const Result r = run_on_switches("node");
+  EXPECT_NE(r.code, 0);
+  EXPECT_NE(r.err.find("\"native/ring/ring\" cannot do allreduce"), std::string::npos) << r.err;
+}
+
 }  // namespace
 }  // namespace echelon::test

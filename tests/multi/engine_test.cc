@@ -10,6 +10,7 @@
 #include "algorithms/hierarchical.h"
 #include "tests/support/late_memory.h"
 #include "tests/support/ranks.h"
+#include "transports/faulty/faulty.h"
 #include "transports/loopback/loopback_group.h"
 #include "transports/loopback/loopback_transport.h"
 
@@ -58,6 +59,7 @@ struct Meeting {
       : messages(shape.size()), groups(shape.size()), everybody(shape.size()) {}
   std::vector<std::string> messages, groups;
   std::barrier<> everybody;
+  std::string faults;  // of every rank's transport, see transports/faulty
 };
 
 constexpr int kLanes = 8;
@@ -65,6 +67,8 @@ constexpr int kLanes = 8;
 Engine make_engine(const Shape& shape, int rank, Meeting& meeting,
                    std::unique_ptr<Memory> memory = nullptr) {
   auto medium = open_loopback();
+  if (!meeting.faults.empty())
+    medium = with_faults(std::move(medium), parse_faults(meeting.faults));
   auto group_medium = make_loopback_group(kLanes);
   meeting.messages[rank] = medium->address();
   meeting.groups[rank] = group_medium->address();
@@ -166,8 +170,9 @@ class RankTest {
 constexpr ech_collective kCollectives[] = {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER,
                                            ECH_BROADCAST, ECH_REDUCE};
 
-void run_all(const Shape& shape, bool late_memory = false) {
+void run_all(const Shape& shape, bool late_memory = false, const char* faults = "") {
   Meeting meeting(shape);
+  meeting.faults = faults;
   test::run_threads(shape.size(), [&](int rank) {
     auto memory = late_memory ? std::make_unique<test::LateMemory>(kLanes) : nullptr;
     Engine engine = make_engine(shape, rank, meeting, std::move(memory));
@@ -201,6 +206,73 @@ TEST(Engine, MemoryThatIsDoneLaterOnOneHost) { run_all({{3}}, true); }
 TEST(Engine, MemoryThatIsDoneLaterOnUnequalHosts) { run_all({{3, 1, 2}}, true); }
 TEST(Engine, MemoryThatIsDoneLaterWithManyOperands) {
   run_all({{2, 3}, Algorithm::kDirect, Algorithm::kDirect, Ownership::kSplit}, true);
+}
+
+TEST(Engine, MessagesThatComeLate) {
+  run_all({{1, 2}, Algorithm::kNative, Algorithm::kDirect, Ownership::kSplit}, false,
+          "delay 100us peer 1");
+}
+
+struct Ending {
+  ech_status status = ECH_OK;
+  int operations = 0;  // that ended well
+  std::string text;
+};
+
+// Allreduces over a ring of three transports with `faults`, until one fails; by rank.
+std::vector<Ending> endings(const std::string& faults, std::chrono::milliseconds timeout) {
+  const Shape shape{{1, 1, 1}};
+  Meeting meeting(shape);
+  meeting.faults = faults;
+  std::vector<Ending> all(3);
+  test::run_threads(3, [&](int rank) {
+    Engine engine = make_engine(shape, rank, meeting);
+    const Goal goal{ECH_ALLREDUCE, rank, 3, 0};
+    const Program program =
+        compile(compose(shape.composition(ECH_ALLREDUCE, 0), rank), goal, false);
+    for (Ending& mine = all[rank]; mine.status == ECH_OK && mine.operations < 10;) {
+      std::vector<Value> data(300, rank);
+      Task task;
+      task.program = &program;
+      task.goal = goal;
+      task.dtype = ECH_INT64;
+      task.output = reinterpret_cast<std::byte*>(data.data());
+      task.input = task.output;
+      task.count = data.size();
+      task.segment = 100;
+      task.timeout = timeout;
+      task.signature.collective = ECH_ALLREDUCE;
+      Operation* operation = engine.start(task);
+      engine.wait(*operation);
+      mine.status = operation->status();
+      mine.text = engine.failure();
+      engine.release(operation);
+      if (mine.status != ECH_OK) break;
+      ++mine.operations;
+      EXPECT_EQ(data, std::vector<Value>(300, 3));
+    }
+    meeting.everybody.arrive_and_wait();
+  });
+  return all;
+}
+
+// 12 messages to the next rank in each operation.
+TEST(Engine, APeerThatFailsEndsTheOperationAndIsNamed) {
+  const auto all = endings("fail after 20 messages", std::chrono::seconds(20));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(all[rank].status, ECH_ERR_PEER) << rank;
+    EXPECT_LE(all[rank].operations, 2) << rank;
+    EXPECT_NE(all[rank].text.find("peer failed with rank"), std::string::npos) << all[rank].text;
+  }
+}
+
+TEST(Engine, MessagesThatAreLostEndAtTheDeadline) {
+  for (const char* faults : {"drop after 20 messages", "cut after 20 messages"})
+    for (const Ending& ending : endings(faults, std::chrono::milliseconds(100))) {
+      EXPECT_EQ(ending.status, ECH_ERR_TIMEOUT) << faults;
+      EXPECT_LE(ending.operations, 2) << faults;
+      EXPECT_NE(ending.text.find("allreduce #"), std::string::npos) << ending.text;
+    }
 }
 
 TEST(Engine, ManyOperationsAtOnceEndInOrder) {
