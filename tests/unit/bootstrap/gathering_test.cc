@@ -251,7 +251,8 @@ TEST(ManyGatherings, WhoComesInTimeIsIn) {
     Seats survivors;
     for (int r = 0; r < world.size(); ++r) {
       world.ranks[r].answers = world.random() % 2 == 0;
-      const auto limit = (world.ranks[r].answers ? kTimes.alive : kWait) - milliseconds(50);
+      const auto limit = std::chrono::duration_cast<milliseconds>(
+          (world.ranks[r].answers ? kTimes.alive : kWait) - milliseconds(50));
       world.ranks[r].comes = static_cast<int>(world.random() % limit.count());
       if (world.random() % 4 == 0) world.ranks[r].dies = 0;
       if (world.ranks[r].dies > 0) survivors.push_back(r);
