@@ -48,7 +48,13 @@ void add_start_options(CLI::App& cmd, Options& o) {
 }
 
 void add_output_options(CLI::App& cmd, Options& o) {
-  cmd.add_flag("--tag-output,!--no-tag", o.tagged, "begin each line with [rank host] (default)");
+  const auto choose = [&o](run::Lines lines) { return [&o, lines] { o.lines = lines; }; };
+  CLI::Option* const tag = cmd.add_flag_callback("--tag-output", choose(run::Lines::kTagged),
+                                                 "begin each line with [rank host]; the default "
+                                                 "where the output goes to a terminal");
+  cmd.add_flag_callback("--no-tag", choose(run::Lines::kAsTheyCome),
+                        "pass the bytes of the ranks on as they come")
+      ->excludes(tag);
   cmd.add_flag(
       "--keep-going", o.keep_going,
       "when a rank fails leave the others running; exit code 0 when any of them returns 0");

@@ -40,7 +40,7 @@ RunPlan common_plan(const Options& options) {
   plan.directory = fs::current_path().string();
   plan.interface_name = options.interface_name;
   plan.bind = options.bind;
-  plan.tagged = options.tagged;
+  plan.lines = options.lines;
   plan.keep_going = options.keep_going;
   plan.timeout = options.timeout;
   plan.check_timeout = options.check_timeout;

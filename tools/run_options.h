@@ -22,7 +22,7 @@ struct Options {
   Bind bind = Bind::kAuto;
   Placement placement = Placement::kBySlot;
   std::vector<std::string> env;  // NAME or NAME=VALUE
-  bool tagged = true;
+  Lines lines = Lines::kAuto;
   bool keep_going = false;
   double timeout = 0;
   double check_timeout = 20;
