@@ -44,6 +44,12 @@ void load_sysfs_cpus(Host& host, const std::string& root);
 void add_slurm_racks(Fabric& fabric, const std::vector<std::string>& address_of_host,
                      std::string_view pattern);
 
+// The devices, as in UCX_NET_DEVICES, that a user means by "mlx5_0,eth1": NICs of `host`, by the
+// name of their device or interface, or other interfaces of this machine. Throws ECH_ERR_INVALID,
+// which begins with `who` and names the NICs that there are.
+std::vector<std::string> named_devices(const Host& host, std::string_view names,
+                                       std::string_view who);
+
 // ---- shared by the loaders
 
 // Names from outside, safe to print and to write into any format: others than printable ASCII

@@ -120,13 +120,13 @@ std::vector<int> nics_of_rank(const Fabric& fabric, std::span<const RankPlace> p
   return choice[self];
 }
 
-std::string ucx_devices(const Host& host, std::span<const int> nics) {
-  std::string list;
-  const auto append = [&](const std::string& name) { list += (list.empty() ? "" : ",") + name; };
+std::vector<std::string> ucx_devices(const Host& host, std::span<const int> nics) {
+  std::vector<std::string> list;
   for (int i : nics) {
     const Nic& nic = host.nics.at(i);
-    if (!nic.rdma_device.empty()) append(fmt::format("{}:{}", nic.rdma_device, nic.rdma_port));
-    if (nic.name != nic.rdma_device) append(nic.name);
+    if (!nic.rdma_device.empty())
+      list.push_back(fmt::format("{}:{}", nic.rdma_device, nic.rdma_port));
+    if (nic.name != nic.rdma_device) list.push_back(nic.name);
   }
   return list;
 }

@@ -198,6 +198,27 @@ TEST(Discover, ThisMachine) {
   EXPECT_EQ(host_from_wire(to_wire(host)), host);
 }
 
+TEST(NamedDevices, AreNicsOrInterfacesOfThisMachine) {
+  Host host;
+  host.nics.resize(2);
+  host.nics[0].name = "eth8";
+  host.nics[1].name = "ib0";
+  host.nics[1].rdma_device = "mlx5_0";
+  host.nics[1].rdma_port = 2;
+  EXPECT_EQ(named_devices(host, "mlx5_0,eth8,ib0,mlx5_0:2", "X"),
+            (std::vector<std::string>{"mlx5_0:2", "eth8", "ib0", "mlx5_0:2"}));
+  EXPECT_EQ(named_devices(host, "lo", "X"), std::vector<std::string>{"lo"});
+  for (const char* bad : {"eth77", "eth8,eth77", "mlx5_0:1", "eth8,", ""}) {
+    try {
+      named_devices(host, bad, "X");
+      ADD_FAILURE() << bad;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("\"; this host has eth8, ib0"), std::string::npos)
+          << e.what();
+    }
+  }
+}
+
 TEST(NcclXml, GpusNicsAndNvlinks) {
   const Host host = parse_nccl_xml(R"(<system version="1">
  <cpu numaid="0" affinity="0000000f">
