@@ -57,6 +57,10 @@ std::vector<std::string> named_devices(const Host& host, std::string_view names,
 std::string printable(std::string_view text);
 // "0000:2B:00.0" or "2b:00.0" to "0000:2b:00.0"; "" when it is none.
 std::string normal_pci_address(std::string_view text);
+// How the warning begins that nobody knows the speed of a NIC.
+std::string speed_unknown(std::string_view nic);
+// Drops it for those of `host` whose speed is known by now.
+void forget_unknown_speeds(Host& host);
 // One warning for all NICs of a file that lack a speed.
 void warn_of_unknown_speeds(Host& host);
 // PCIe: giga-transfers/s and lanes to bytes/s; 0 when absurd.

@@ -219,6 +219,31 @@ TEST(NamedDevices, AreNicsOrInterfacesOfThisMachine) {
   }
 }
 
+// They answer what the device does not say.
+TEST(Sysfs0, AnUnknownSpeedIsForgottenWhenAFileOrTheProbeSaysIt) {
+  Fabric fabric;
+  fabric.hosts.resize(1);
+  Host& host = fabric.hosts[0];
+  host.name = "a";
+  host.nics.resize(2);
+  host.nics[0].name = "eth1";
+  host.nics[1].name = "eth10";
+  for (const Nic& nic : host.nics)
+    host.warnings.push_back(speed_unknown(nic.name) + ", the device does not say; measure it");
+  apply(parse_fabric_file("[[host]]\nname = \"a\"\n[[host.nic]]\nname = \"eth1\"\n"
+                          "bandwidth = \"1 gbit/s\"\n",
+                          "test.toml"),
+        fabric);
+  ASSERT_EQ(host.warnings.size(), 1u);
+  EXPECT_EQ(host.warnings[0].substr(0, 24), "nic eth10: speed unknown");
+  EXPECT_NE(to_text(fabric).find("warning: nic eth10"), std::string::npos);
+  TierNumbers measured;
+  measured.tier = TierKind::kCluster;
+  measured.bytes_per_second = {1e8, Source::kMeasured};
+  fabric.tiers = {measured};
+  EXPECT_EQ(to_text(fabric).find("warning: nic eth10"), std::string::npos) << to_text(fabric);
+}
+
 TEST(NcclXml, GpusNicsAndNvlinks) {
   const Host host = parse_nccl_xml(R"(<system version="1">
  <cpu numaid="0" affinity="0000000f">
