@@ -3,6 +3,7 @@
 // rest on.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -42,6 +43,12 @@ struct UcxConfig {
   // Whether the user set this UCX_* variable. Empty: nobody did.
   std::function<bool(std::string_view variable)> user_set;
 };
+
+// How many file descriptors must be free when UCX is opened: it ends the process where it finds
+// none. 20 were seen in use with one NIC; more NICs and RDMA take more. With whom a rank exchanges
+// messages: no schedule has more neighbours than 64, and two ranks that call each other at once
+// make two connections.
+constexpr int ucx_descriptors(int peers) { return 64 + 2 * std::min(peers, 64); }
 
 // False in a build without UCX.
 bool ucx_available();

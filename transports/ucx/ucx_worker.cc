@@ -138,19 +138,11 @@ ucp_worker_h open_worker(ucp_context_h context, const UcxQuiet& quiet) {
   return worker;
 }
 
-// UCX ends the process where it finds no descriptor for its own use. 20 were seen in use with one
-// NIC; more NICs and RDMA take more.
-constexpr int kOwnDescriptors = 64;
-
-// With whom a rank exchanges messages at most: no schedule has more neighbours than this, and two
-// ranks that call each other at once make two connections.
-constexpr int kMostNeighbours = 64;
-
 }  // namespace
 
 UcxWorker::UcxWorker(const UcxConfig& config) {
   const UcxQuiet quiet;
-  require_descriptors(kOwnDescriptors + 2 * std::min(config.peers, kMostNeighbours), "ucx");
+  require_descriptors(ucx_descriptors(config.peers), "ucx");
   if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {
     release_signals();
   }
