@@ -21,6 +21,7 @@ struct Options {
   bool no_fabric = false;
   Bind bind = Bind::kAuto;
   Placement placement = Placement::kBySlot;
+  std::string nics;              // of every rank; "": the nearest of each
   std::vector<std::string> env;  // NAME or NAME=VALUE
   Lines lines = Lines::kAuto;
   bool keep_going = false;

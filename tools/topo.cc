@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "lib/base/error.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
@@ -40,21 +39,18 @@ Fabric load(const TopoOptions& options) {
   return fabric;
 }
 
+constexpr const char* kExamples =
+    "examples:\n"
+    "  echelon topo                                       this machine\n"
+    "  echelon topo --file fabrics/dgx-a100.toml -n 16    a fabric file, with 16 ranks\n"
+    "  echelon topo --format toml > mine.toml             to correct by hand\n";
+
 std::string show(const TopoOptions& options) {
   const Fabric fabric = load(options);
   if (options.format == "json") return to_json(fabric);
   if (options.format == "toml") return to_toml(fabric);
   if (!options.ranks) return to_text(fabric);
   return to_text(fabric, spread_ranks(fabric, *options.ranks));
-}
-
-void run(const TopoOptions& options) {
-  try {
-    fmt::print("{}", show(options));
-  } catch (const Error& e) {
-    fmt::print(stderr, "echelon topo: {}\n", e.what());
-    throw CLI::RuntimeError(1);
-  }
 }
 
 }  // namespace
@@ -72,7 +68,8 @@ void add_topo(CLI::App& app) {
       ->capture_default_str();
   topo->add_option("-n,--ranks", options->ranks, "Place this many ranks and show them (0: all)")
       ->check(CLI::Range(0, 1 << 20));
-  topo->callback([options] { run(*options); });
+  topo->footer(kExamples);
+  topo->callback([options] { fmt::print("{}", show(*options)); });
 }
 
 }  // namespace echelon
