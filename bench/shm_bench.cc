@@ -9,11 +9,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/error.h"
@@ -185,11 +188,29 @@ constexpr std::size_t kNever = SIZE_MAX;
 // Reading and writing what the other ranks own.
 double out(double n) { return 2 * (n - 1) / n; }
 
+constexpr const char* kUsage = "usage: shm_bench [RANKS [LARGEST-BYTES]]\n";
+
+// Nothing when it is no number.
+std::optional<std::size_t> number(std::string_view text) {
+  std::size_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
 }  // namespace
 }  // namespace echelon
 
 int main(int argc, char** argv) {
   using namespace echelon;
+  const bool help =
+      argc > 1 && (argv[1] == std::string_view("--help") || argv[1] == std::string_view("-h"));
+  const std::optional<std::size_t> ranks = argc > 1 ? number(argv[1]) : 0;
+  const std::optional<std::size_t> most = argc > 2 ? number(argv[2]) : SIZE_MAX;
+  if (help || argc > 3 || !ranks || !most) {
+    fmt::print(help ? stdout : stderr, "{}", kUsage);
+    return help ? 0 : 2;
+  }
   const std::vector<Setting> settings = {
       {"chosen", {}, false, [](double) { return 0.0; }},
       // copy in; read all, write the result
@@ -202,13 +223,12 @@ int main(int argc, char** argv) {
       {"one-shot direct", thresholds(kNever, kNever), true, [](double n) { return n + 1; }},
       {"staged direct", thresholds(0, kNever), true, [](double n) { return (n + 1) / n + out(n); }},
   };
-  const std::size_t largest = argc > 2 ? std::stoull(argv[2]) : SIZE_MAX;
   fmt::print("{:>5} {:>10}  {:<16} {:>12} {:>12} {:>14} {:>8}\n", "ranks", "bytes", "variant",
              "median us", "p10 us", "bytes moved", "GB/s p10");
   fflush(stdout);
   for (int size : {2, 4, 8}) {
-    if (argc > 1 && std::stoi(argv[1]) != size) continue;
-    run(size, {settings, largest});
+    if (*ranks != 0 && *ranks != static_cast<std::size_t>(size)) continue;
+    run(size, {settings, *most});
   }
   return 0;
 }

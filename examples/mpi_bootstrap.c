@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Echelon inside an MPI program: MPI only brings the ranks together.
- *   mpirun -n 4 ./mpi_bootstrap */
+ *   mpicc mpi_bootstrap.c -o mpi_bootstrap $(pkg-config --cflags --libs echelon)
+ *   mpirun -n 4 ./mpi_bootstrap
+ * As root, and with more ranks than cores: mpirun --allow-run-as-root --oversubscribe ... */
 #include <echelon/echelon.h>
 #include <mpi.h>
 #include <stdio.h>

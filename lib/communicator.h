@@ -98,6 +98,7 @@ class Communicator final : private Watch, private Attendant {
   void check() override { control_->check(); }
   std::string describe(int rank) const override { return rank_names_[rank]; }
   std::string waiting(std::chrono::nanoseconds since) override;
+  void ask() override;
   bool in_doubt() override { return control_->in_doubt(); }
   void report(const Error& error) noexcept override { control_->fail(error); }
   // Attendant

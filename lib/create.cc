@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "lib/base/file.h"
 #include "lib/base/time.h"
@@ -28,6 +29,8 @@ constexpr int kPatienceOfOwners = 4000;
 constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 constexpr std::chrono::seconds kFarewell{5};
+
+constexpr const char* kFabricFileIsFrom = "of ECHELON_FABRIC or options.fabric_file";
 
 CpuSet allowed_cpus() {
   CpuSet cpus;
@@ -154,11 +157,22 @@ class Creation {
     parts_.standby->log = log_;
   }
 
+  // Of names that look like slips of known ones; others may be of programs that use this library.
+  void warn_of_slips() const {
+    static std::atomic_flag warned;  // the environment is the process's
+    if (warned.test_and_set()) return;
+    for (const UnknownVariable& variable : unknown_variables(environ))
+      if (!variable.nearest.empty())
+        log_(ECH_LOG_WARN, fmt::format("{} is set, but nothing reads it: is {} meant?",
+                                       printable(variable.name), variable.nearest));
+  }
+
   // Only the first rank of a host describes it.
   void exchange_hosts() {
     const int self = control_->rank();
     const auto first =
         std::ranges::find(ranks_, ranks_[self].host_id, &Introduction::host_id) - ranks_.begin();
+    if (first == self) warn_of_slips();
     const auto described =
         control_->allgather(first == self ? to_wire(host_) : std::string(), deadline_);
     std::vector<Host> hosts(ranks_.size());
@@ -193,9 +207,14 @@ class Creation {
     std::string text = control_->allgather(mine ? text_or_excuse() : "", deadline_)[0];
     if (text.empty()) return;
     if (text[0] != '+')
-      throw invalid(fmt::format("rank 0 cannot read the fabric file: {}", text.substr(1)));
+      throw invalid(fmt::format("rank 0 cannot read the fabric file ({}): {}", kFabricFileIsFrom,
+                                text.substr(1)));
     text.erase(0, 1);
-    apply(parse_fabric_file(text, options_.fabric_file), parts_.fabric);
+    try {
+      apply(parse_fabric_file(text, options_.fabric_file), parts_.fabric);
+    } catch (const Error& e) {
+      throw invalid(fmt::format("fabric file ({}): {}", kFabricFileIsFrom, e.what()));
+    }
     parts_.options.fabric_text = std::move(text);
   }
 
@@ -296,13 +315,9 @@ class Creation {
     config.peers = control_->size() - 1;
     const int here = parts_.layout.host_of_rank[self];
     config.openers = static_cast<int>(parts_.layout.ranks_of_host(here).size());
-    const std::vector<int> nics = nics_of_rank(parts_.fabric, parts_.places, self);
-    std::string names = options_.nics.empty() ? ucx_devices(host, nics) : options_.nics;
-    for (std::size_t at = 0; at < names.size();) {
-      const std::size_t comma = std::min(names.find(',', at), names.size());
-      config.devices.push_back(names.substr(at, comma - at));
-      at = comma + 1;
-    }
+    config.devices = options_.nics.empty()
+                         ? ucx_devices(host, nics_of_rank(parts_.fabric, parts_.places, self))
+                         : named_devices(host, options_.nics, "ECHELON_NICS");
     config.rails = std::max<int>(1, static_cast<int>(config.devices.size()));
     config.local = [hosts = parts_.layout.host_of_rank, self](int peer) {
       return hosts[peer] == hosts[self];

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/error.h"
 #include "lib/base/time.h"
+#include "lib/plan/recipe.h"
 
 namespace echelon {
 namespace {
@@ -22,19 +26,29 @@ struct Setting {
   Setter set;  // throws std::string: what was expected
 };
 
-double seconds(std::string_view text) {
+// Nothing when it is no finite number >= 0.
+std::optional<double> number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value) ||
       value < 0)
-    throw std::string("a number of seconds >= 0");
+    return {};
   return std::min(value, kForever);
 }
 
+double seconds(std::string_view text) {
+  if (const auto value = number(text)) return *value;
+  throw std::string("a number of seconds >= 0");
+}
+
+double positive_seconds(std::string_view text) {
+  if (const auto value = number(text); value && *value > 0) return *value;
+  throw std::string("a number of seconds > 0");
+}
+
 bool boolean(std::string_view text) {
-  if (text == "1" || text == "on" || text == "yes" || text == "true") return true;
-  if (text == "0" || text == "off" || text == "no" || text == "false") return false;
-  throw std::string("0 or 1");
+  if (text != "0" && text != "1") throw std::string("0 or 1");
+  return text == "1";
 }
 
 std::string one_of(std::string_view text, std::span<const std::string_view> choices) {
@@ -63,22 +77,21 @@ void set_log(Options& o, std::string_view v) {
     if (level == kChoices[i]) o.log_level = static_cast<ech_log_level>(ECH_LOG_ERROR + i);
 }
 
-double positive_seconds(std::string_view text) {
-  const double value = seconds(text);
-  if (value == 0) throw std::string("a number of seconds > 0");
-  return value;
+void set_algorithm(Options& o, std::string_view v) {
+  parse_recipe(v);
+  o.algorithm = v;
 }
 
 constexpr Setting kSettings[] = {
     {{"ECHELON_ALGORITHM", "plan", "chosen by cost",
       "plan for every operation that it fits, e.g. native/ring@1MiB; see docs/plans.md"},
-     [](Options& o, std::string_view v) { o.algorithm = v; }},
+     set_algorithm},
     {{"ECHELON_BOOTSTRAP", "auto|env|pmix", "auto", "how the ranks find each other"},
      set_bootstrap},
     {{"ECHELON_CHECK", "0|1", "0",
       "compare before every operation what the ranks ask for; each then waits for all"},
      [](Options& o, std::string_view v) { o.check = boolean(v); }},
-    {{"ECHELON_FABRIC", "path", "none", "TOML file that overrides the discovered fabric"},
+    {{"ECHELON_FABRIC", "path", "none", "TOML or JSON file that overrides the discovered fabric"},
      [](Options& o, std::string_view v) { o.fabric_file = v; }},
     {{"ECHELON_HEARTBEAT", "seconds", "5",
       "silence after which a rank is given up, while others wait for it"},
@@ -91,7 +104,8 @@ constexpr Setting kSettings[] = {
      set_log},
     {{"ECHELON_NCCL", "path", "the one loaded, or libnccl.so.2", "NCCL library, 2.18 or newer"},
      [](Options& o, std::string_view v) { o.nccl = v; }},
-    {{"ECHELON_NICS", "names", "the nearest", "comma-separated NICs that this rank uses"},
+    {{"ECHELON_NICS", "names", "the nearest",
+      "comma-separated NICs that this rank uses, e.g. eth0 or mlx5_0"},
      [](Options& o, std::string_view v) { o.nics = v; }},
     {{"ECHELON_PROBE", "0|1", "0 (echelon run sets 1)",
       "measure latency and bandwidth of every tier at creation"},
@@ -114,7 +128,61 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view v) { o.slurm_pattern = v; }},
 };
 
+constexpr std::string_view kPrefix = "ECHELON_";
+
+// What launchers and bootstrap say, and the tools read: docs/bootstrap.md, docs/run.md.
+constexpr std::string_view kOfLaunchers[] = {
+    "ECHELON_HOSTS", "ECHELON_LOCAL_RANK", "ECHELON_LOCAL_SIZE", "ECHELON_PORT", "ECHELON_RANK",
+    "ECHELON_ROOT",  "ECHELON_RSH",        "ECHELON_SECRET",     "ECHELON_SIZE"};
+
+std::vector<std::string_view> known_variables() {
+  std::vector<std::string_view> known(std::begin(kOfLaunchers), std::end(kOfLaunchers));
+  for (const Setting& setting : kSettings) known.push_back(setting.row.variable);
+  return known;
+}
+
+// How many letters have to be put in, taken out or replaced.
+std::size_t letters_apart(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// One that differs in few letters, or goes on where `name` ends.
+std::string nearest(std::string_view name) {
+  constexpr std::size_t kFew = 3;
+  std::string_view best;
+  std::size_t least = kFew + 1;
+  for (std::string_view known : known_variables()) {
+    const bool cut = known.starts_with(name) && name.size() > kPrefix.size() + 1;
+    const std::size_t apart = cut ? 1 : letters_apart(name, known);
+    if (apart >= least) continue;
+    least = apart;
+    best = known;
+  }
+  return std::string(best);
+}
+
 }  // namespace
+
+std::vector<UnknownVariable> unknown_variables(const char* const* environment) {
+  std::vector<UnknownVariable> unknown;
+  const std::vector<std::string_view> known = known_variables();
+  for (; *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment, name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(kPrefix) || std::ranges::find(known, name) != known.end()) continue;
+    unknown.push_back({std::string(name), nearest(name)});
+  }
+  return unknown;
+}
 
 Options read_options(const Lookup& lookup) {
   Options options;
@@ -126,6 +194,8 @@ Options read_options(const Lookup& lookup) {
       setting.set(options, value);
     } catch (const std::string& expected) {
       throw invalid(fmt::format("{} is \"{}\", expected {}", variable, value, expected));
+    } catch (const Error& e) {
+      throw invalid(fmt::format("{}: {}", variable, e.what()));
     }
   }
   return options;

@@ -5,6 +5,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "echelon/echelon.h"
 #include "lib/bootstrap/environment.h"
@@ -37,6 +39,15 @@ struct Options {
 // Defaults overlaid with what `lookup` (usually getenv) knows. Throws ECH_ERR_INVALID naming the
 // variable, its value and what was expected.
 Options read_options(const Lookup& lookup);
+
+// A variable that is called as ours are, but that nothing reads.
+struct UnknownVariable {
+  std::string name;
+  std::string nearest;  // the one that was meant, as far as the spelling tells; may be ""
+};
+
+// Those of `environment`, which ends with a null pointer as `environ` does.
+std::vector<UnknownVariable> unknown_variables(const char* const* environment);
 
 // A row of the table, for the documentation.
 struct OptionRow {

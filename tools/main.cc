@@ -29,8 +29,29 @@ constexpr const char* kExamples =
 
 int exit_code(ech_status status) { return status == ECH_ERR_UNSUPPORTED ? 3 : 2; }
 
-std::string one_line(const CLI::App*, const CLI::Error& error) {
-  return fmt::format("echelon: {}\n", error.what());
+// "echelon run", as far as a command has been given.
+std::string speaker(const CLI::App& app) {
+  const auto given = app.get_subcommands();
+  return given.empty() ? "echelon" : "echelon " + given[0]->get_name();
+}
+
+std::string one_line(const CLI::App* app, const CLI::Error& error) {
+  return fmt::format("{}: {}\n", speaker(*app), error.what());
+}
+
+// "" or what is wrong with the first word.
+std::string problem_with_command(const CLI::App& app, const std::vector<std::string>& words) {
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!words.empty() && words[0] == command->get_name()) return "";
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  const std::string expected = fmt::format("expected one of {}; see echelon --help", known);
+  if (words.empty()) return "no command; " + expected;
+  if (words[0] == "-h" || words[0] == "--help" || words[0] == "--version") return "";
+  const bool option = words[0].starts_with('-');
+  return fmt::format("{} \"{}\"; {}", option ? "a command comes first, not" : "unknown command",
+                     words[0], expected);
 }
 
 }  // namespace
@@ -44,6 +65,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("echelon {}.{}.{}", ECH_VERSION_MAJOR,
                                                 ECH_VERSION_MINOR, ECH_VERSION_PATCH));
   app.require_subcommand(1);
+  app.option_defaults()->take_last();  // of an option that is given twice
   app.footer(kExamples);
   app.failure_message(one_line);
   char** const separator = std::find(argv + 1, argv + argc, std::string_view("--"));
@@ -53,6 +75,11 @@ int main(int argc, char** argv) {
   echelon::tools::add_plan(app);
   echelon::tools::add_run(app, after);
   echelon::add_topo(app);
+  const std::string problem = problem_with_command(app, {argv + 1, separator});
+  if (!problem.empty()) {
+    fmt::print(stderr, "echelon: {}\n", problem);
+    return 2;
+  }
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::RuntimeError& e) {
@@ -60,7 +87,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const echelon::Error& e) {
-    fmt::print(stderr, "echelon: {}\n", e.what());
+    fmt::print(stderr, "{}: {}\n", speaker(app), e.what());
     return exit_code(e.code());
   }
   return 0;

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "tools/command_line.h"
 #include "tools/perf/comm.h"
 #include "tools/perf/run.h"
 #include "tools/perf/words.h"
@@ -37,32 +38,6 @@ struct Given {
   CLI::Option* time_limit = nullptr;
 };
 
-// An option whose text `parse` turns into `target`; what it throws becomes a usage error.
-template <typename T>
-CLI::Option* add_parsed(CLI::App& app, const std::string& names, T& target,
-                        std::function<T(const std::string&)> parse) {
-  return app.add_option_function<std::string>(names,
-                                              [&target, parse, names](const std::string& text) {
-                                                try {
-                                                  target = parse(text);
-                                                } catch (const std::invalid_argument& e) {
-                                                  throw CLI::ValidationError(names, e.what());
-                                                }
-                                              });
-}
-
-std::size_t bytes(const std::string& text) {
-  if (const auto value = perf::parse_bytes(text)) return *value;
-  throw std::invalid_argument(fmt::format("\"{}\" is no size; expected such as 8, 64K, 1M", text));
-}
-
-Format format(const std::string& text) {
-  constexpr std::string_view kNames[] = {"text", "json", "csv", "osu"};
-  for (std::size_t i = 0; i < std::size(kNames); ++i)
-    if (text == kNames[i]) return static_cast<Format>(i);
-  throw std::invalid_argument(fmt::format("\"{}\" is none of text, json, csv, osu", text));
-}
-
 bool placement(const std::string& text) {
   if (text == "out" || text == "0") return false;
   if (text == "in" || text == "1") return true;
@@ -73,19 +48,20 @@ void add_what(CLI::App& app, Given& given) {
   Settings& s = given.settings;
   given.collective = add_parsed<std::vector<ech_collective>>(app, "-C,--collective", s.collectives,
                                                              perf::parse_collectives)
-                         ->description("Collectives, separated by commas, or all [allreduce]");
-  add_parsed<std::vector<ech_dtype>>(app, "-d,--datatype", s.dtypes, perf::parse_dtypes)
-      ->description("Types, separated by commas, or all [f32]");
+                         ->description("Collectives, separated by commas, or all of " +
+                                       perf::collective_words() + " [allreduce]");
+  add_parsed<std::vector<ech_dtype>>(app, "-d,--datatype,--dtype", s.dtypes, perf::parse_dtypes)
+      ->description("Types, separated by commas, or all of " + perf::dtype_words() + " [f32]");
   add_parsed<std::vector<ech_op>>(app, "-o,--op", s.ops, perf::parse_ops)
-      ->description("Ops, separated by commas, or all [sum]");
-  add_parsed<std::size_t>(app, "-b,--minbytes", s.min_bytes, bytes)
+      ->description("Ops, separated by commas, or all of " + perf::op_words() + " [sum]");
+  add_parsed<std::size_t>(app, "-b,--minbytes", s.min_bytes, perf::required_bytes)
       ->description(fmt::format("Smallest size [{}]", s.min_bytes));
-  add_parsed<std::size_t>(app, "-e,--maxbytes", s.max_bytes, bytes)
+  add_parsed<std::size_t>(app, "-e,--maxbytes", s.max_bytes, perf::required_bytes)
       ->description(fmt::format("Largest size [{}]", perf::bytes_text(s.max_bytes)));
   given.factor = app.add_option("-f,--stepfactor", s.factor, "Factor from size to size")
                      ->check(CLI::Range(2, 1 << 20))
                      ->capture_default_str();
-  add_parsed<std::size_t>(app, "-i,--stepbytes", s.step_bytes, bytes)
+  add_parsed<std::size_t>(app, "-i,--stepbytes", s.step_bytes, perf::required_bytes)
       ->description("Step from size to size, instead of a factor")
       ->excludes(given.factor);
   app.add_option("-r,--root", s.root, "Root of broadcast and reduce")
@@ -113,7 +89,11 @@ void add_how(CLI::App& app, Given& given) {
                          ->check(CLI::Range(0.0, 1e6))
                          ->capture_default_str();
   app.add_option("-c,--verify", s.check, "1: check every result, 0: do not")->capture_default_str();
-  add_parsed<Format>(app, "--format", s.format, format)
+  add_parsed(app, "--format", s.format,
+             one_of<Format>({{"text", Format::kText},
+                             {"json", Format::kJson},
+                             {"csv", Format::kCsv},
+                             {"osu", Format::kOsu}}))
       ->description("text, json, csv or osu [text]");
   app.add_flag("--plans", s.plans, "Show the fabric and every plan first");
   CLI::Option* const check = app.add_flag(
@@ -173,6 +153,7 @@ void add_perf(CLI::App& app) {
 
 int perf_program(int argc, char** argv, const Settings& preset, const char* description) {
   CLI::App app(description);
+  app.option_defaults()->take_last();
   app.failure_message([](const CLI::App*, const CLI::Error& error) {
     return fmt::format("echelon perf: {}\n", error.what());
   });

@@ -10,10 +10,11 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
-#include "lib/base/dtype.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
+#include "tools/command_line.h"
 #include "tools/perf/settings.h"
 #include "tools/perf/words.h"
 #include "tools/plan_report.h"
@@ -29,38 +30,38 @@ constexpr const char* kExamples =
 struct PlanOptions {
   std::string fabric_file;
   int ranks = 0;
-  std::string collective = "allreduce";
-  std::string dtype = "f32";
-  std::string smallest = "8";
-  std::string largest = "64M";
-  int factor = 4;
+  ech_collective collective = ECH_ALLREDUCE;
+  ech_dtype dtype = ECH_FLOAT32;
+  perf::Settings range;
   std::string algorithm;
   std::string format = "text";
   bool rejected = false;
 };
 
-// Throws CLI::ValidationError unless `value` holds something.
+// Of what perf takes as a list, plan takes one.
 template <typename T>
-T expect(const std::optional<T>& value, const std::string& option, const std::string& text) {
-  if (!value) throw CLI::ValidationError(option, fmt::format("\"{}\" is not known", text));
-  return *value;
+T only(const std::vector<T>& all, const std::string& words) {
+  if (all.size() == 1) return all[0];
+  throw std::invalid_argument("expected one of " + words);
+}
+
+ech_collective collective(const std::string& text) {
+  return only(perf::parse_collectives(text), perf::collective_words());
+}
+
+ech_dtype dtype(const std::string& text) {
+  return only(perf::parse_dtypes(text), perf::dtype_words());
 }
 
 PlanQuestion question_of(const PlanOptions& options) {
   PlanQuestion question;
   question.ranks = options.ranks;
-  question.collective =
-      expect(parse_collective(options.collective), "--collective", options.collective);
-  question.dtype = expect(parse_dtype(options.dtype), "--dtype", options.dtype);
+  question.collective = options.collective;
+  question.dtype = options.dtype;
   question.algorithm = options.algorithm;
   question.rejected = options.rejected;
-  perf::Settings range;
-  range.min_bytes = expect(perf::parse_bytes(options.smallest), "--minbytes", options.smallest);
-  range.max_bytes = expect(perf::parse_bytes(options.largest), "--maxbytes", options.largest);
-  range.factor = options.factor;
-  range.end_at_max = true;
   try {
-    question.sizes = perf::sizes(range);
+    question.sizes = perf::sizes(options.range);
   } catch (const std::invalid_argument& e) {
     throw CLI::ValidationError(e.what());
   }
@@ -89,6 +90,8 @@ void run(const PlanOptions& options) {
 void add_plan(CLI::App& app) {
   const auto options = std::make_shared<PlanOptions>();
   PlanOptions& o = *options;
+  o.range.factor = 4;
+  o.range.end_at_max = true;
   CLI::App* const plan =
       app.add_subcommand("plan", "Show what would be chosen on the machines of a fabric file");
   plan->footer(kExamples);
@@ -96,11 +99,15 @@ void add_plan(CLI::App& app) {
   plan->add_option("-n,--ranks", o.ranks, "Ranks (0: as many as the fabric has)")
       ->check(CLI::Range(0, kMostPlannedRanks))
       ->capture_default_str();
-  plan->add_option("-C,--collective", o.collective, "Collective")->capture_default_str();
-  plan->add_option("-d,--dtype", o.dtype, "Type of the elements")->capture_default_str();
-  plan->add_option("-b,--minbytes", o.smallest, "Smallest size")->capture_default_str();
-  plan->add_option("-e,--maxbytes", o.largest, "Largest size")->capture_default_str();
-  plan->add_option("-f,--stepfactor", o.factor, "Factor from size to size")
+  add_parsed<ech_collective>(*plan, "-C,--collective", o.collective, collective)
+      ->description("One of " + perf::collective_words() + " [allreduce]");
+  add_parsed<ech_dtype>(*plan, "-d,--datatype,--dtype", o.dtype, dtype)
+      ->description("Type of the elements, one of " + perf::dtype_words() + " [f32]");
+  add_parsed<std::size_t>(*plan, "-b,--minbytes", o.range.min_bytes, perf::required_bytes)
+      ->description("Smallest size [8]");
+  add_parsed<std::size_t>(*plan, "-e,--maxbytes", o.range.max_bytes, perf::required_bytes)
+      ->description("Largest size [64 MiB]");
+  plan->add_option("-f,--stepfactor", o.range.factor, "Factor from size to size")
       ->check(CLI::Range(2, 1 << 20))
       ->capture_default_str();
   plan->add_option("--algorithm", o.algorithm, "Plan to use, e.g. native/ring@1MiB")

@@ -17,8 +17,7 @@
 namespace echelon::tools {
 namespace {
 
-constexpr std::string_view kColumns = "{:>10}  {:<44} {:>12} {:>12} {:>6}  {}\n";
-constexpr std::string_view kRejectedColumns = "{:>10}  {:<44} {:>12}\n";
+constexpr std::string_view kColumns = "{:>10}  {:<44} {:>13} {:>12} {:>15}  {}\n";
 
 Layout layout_of(const Fabric& fabric, int ranks) {
   const std::vector<RankPlace> places = spread_ranks(fabric, ranks);
@@ -29,12 +28,21 @@ Layout layout_of(const Fabric& fabric, int ranks) {
   return make_layout(fabric, places);
 }
 
+// As the library does it: the smallest of all allreduces.
+Choice choose_barrier(const Shape& shape, const std::optional<Recipe>& wanted) {
+  Choice choice = choose(shape, ECH_ALLREDUCE, 1, wanted);
+  choice.collective = ECH_BARRIER;
+  choice.bytes = 0;
+  return choice;
+}
+
 // Calls `show` with the choice for each size.
 void each_choice(const Layout& layout, const PlanQuestion& question,
                  const std::function<void(const Choice&)>& show) {
   const Shape shape = make_shape(layout, true);
   std::optional<Recipe> wanted;
   if (!question.algorithm.empty()) wanted = parse_recipe(question.algorithm);
+  if (question.collective == ECH_BARRIER) return show(choose_barrier(shape, wanted));
   const std::size_t width = size_of(question.dtype);
   std::size_t last = 0;
   for (std::size_t size : question.sizes) {
@@ -79,6 +87,19 @@ std::string microseconds(double seconds) {
   return us < 1000 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
 
+std::string rejected_rows(const Choice& c) {
+  double least = c.best.prediction.seconds;
+  for (const Candidate& other : c.rejected) least = std::min(least, other.prediction.seconds);
+  std::string text;
+  for (const Candidate& other : c.rejected) {
+    const double seconds = other.prediction.seconds;
+    text += fmt::format(
+        "{:>10}  {:<44} {:>13}{}\n", "", "  not " + to_text(other.recipe), microseconds(seconds),
+        seconds <= kAlike * least ? "  as good, within 2 %; later in the order" : "");
+  }
+  return text;
+}
+
 std::string row(const Choice& c, bool rejected) {
   const double seconds = c.best.prediction.seconds;
   const bool bounded = c.bound.seconds > 0;
@@ -87,10 +108,7 @@ std::string row(const Choice& c, bool rejected) {
                   c.best.recipe.algorithms.empty() ? "-" : to_text(c.best.recipe),
                   microseconds(seconds), microseconds(c.bound.seconds),
                   bounded ? fmt::format("{:.2f}", seconds / c.bound.seconds) : "-", c.reason);
-  for (std::size_t i = 0; i < c.rejected.size() && rejected; ++i)
-    text +=
-        fmt::format(fmt::runtime(kRejectedColumns), "", "  not " + to_text(c.rejected[i].recipe),
-                    microseconds(c.rejected[i].prediction.seconds));
+  if (rejected) text += rejected_rows(c);
   return text;
 }
 
@@ -99,9 +117,11 @@ std::string row(const Choice& c, bool rejected) {
 std::string plan_text(const Fabric& fabric, const PlanQuestion& question) {
   const Layout layout = layout_of(fabric, question.ranks);
   std::string text = summary(fabric, layout);
-  text += fmt::format("\n{}, {}\n", name(question.collective), name(question.dtype));
-  text += fmt::format(fmt::runtime(kColumns), "size", "plan", "predicted us", "bound us", "ratio",
-                      "because");
+  const bool barrier = question.collective == ECH_BARRIER;
+  text += fmt::format("\n{}{}\n", name(question.collective),
+                      barrier ? "" : fmt::format(", {}", name(question.dtype)));
+  text += fmt::format(fmt::runtime(kColumns), "size", "plan", "predicted(us)", "bound(us)",
+                      "predicted/bound", "because");
   each_choice(layout, question,
               [&](const Choice& choice) { text += row(choice, question.rejected); });
   return text;

@@ -8,10 +8,11 @@
 #include <CLI/Formatter.hpp>
 #include <CLI/Option.hpp>
 #include <CLI/Validators.hpp>
-#include <map>
+#include <charconv>
 #include <memory>
 
 #include "lib/base/error.h"
+#include "tools/command_line.h"
 #include "tools/run_agent.h"
 #include "tools/run_emulate.h"
 #include "tools/run_options.h"
@@ -21,7 +22,9 @@
 namespace echelon::tools {
 namespace {
 
+using run::Bind;
 using run::Options;
+using run::Placement;
 
 constexpr const char* kExamples =
     "examples:\n"
@@ -29,31 +32,50 @@ constexpr const char* kExamples =
     "  echelon run -H a:8,b:8 -- ./train               16 ranks on two hosts, by ssh\n"
     "  echelon run --emulate 4x2:1gbit -- ./train      on a virtual cluster (as root)\n";
 
+int number_of_ranks(const std::string& text) {
+  constexpr int kMost = 65536;
+  // CLI11 takes "-np 4" for "-n p".
+  if (text == "p") throw std::invalid_argument("unknown option -np; the number of ranks is -n N");
+  int n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error == std::errc() && end == text.data() + text.size() && n >= 1 && n <= kMost) return n;
+  throw std::invalid_argument(
+      fmt::format("\"{}\" is no number of ranks from 1 to {}", text, kMost));
+}
+
 void add_start_options(CLI::App& cmd, Options& o) {
-  cmd.add_option("-n", o.n, "number of ranks (default: every slot, or 1)")
-      ->check(CLI::Range(1, 65536));
-  const std::map<std::string, run::Placement> placements = {{"slot", run::Placement::kBySlot},
-                                                            {"host", run::Placement::kByHost}};
-  cmd.add_option("--map-by", o.placement,
-                 "fill a host before the next (slot), or take turns (host)")
-      ->transform(CLI::Transformer(placements).description("slot|host"));
-  const std::map<std::string, run::Bind> binds = {
-      {"none", run::Bind::kNone}, {"core", run::Bind::kCore}, {"socket", run::Bind::kSocket}};
-  cmd.add_option("--bind", o.bind, "bind ranks (default: to cores when there are enough)")
-      ->transform(CLI::Transformer(binds).description("none|core|socket"));
+  add_parsed<int>(cmd, "-n", o.n, number_of_ranks)
+      ->description("number of ranks (default: every slot, or 1)");
+  add_parsed(cmd, "--map-by", o.placement,
+             one_of<Placement>({{"slot", Placement::kBySlot}, {"host", Placement::kByHost}}))
+      ->description("fill a host before the next, or take turns")
+      ->option_text("slot|host");
+  add_parsed(
+      cmd, "--bind", o.bind,
+      one_of<Bind>({{"none", Bind::kNone}, {"core", Bind::kCore}, {"socket", Bind::kSocket}}))
+      ->description("bind ranks (default: to cores when there are enough)")
+      ->option_text("none|core|socket");
+  cmd.add_option("--nics", o.nics, "NICs of the ranks, e.g. eth0,eth1 (default: nearest of each)");
   cmd.add_option("--env", o.env, "NAME=VALUE for the ranks, or NAME to pass it on")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   cmd.add_option("--interface", o.interface_name, "interface for bootstrap, by name or address");
   cmd.add_option("--fabric", o.fabric, "fabric file that overrides what is discovered");
 }
 
 void add_output_options(CLI::App& cmd, Options& o) {
-  cmd.add_flag("--tag-output,!--no-tag", o.tagged, "begin each line with [rank host] (default)");
+  const auto choose = [&o](run::Lines lines) { return [&o, lines] { o.lines = lines; }; };
+  CLI::Option* const tag = cmd.add_flag_callback("--tag-output", choose(run::Lines::kTagged),
+                                                 "begin each line with [rank host]; the default "
+                                                 "where the output goes to a terminal");
+  cmd.add_flag_callback("--no-tag", choose(run::Lines::kAsTheyCome),
+                        "pass the bytes of the ranks on as they come")
+      ->excludes(tag);
   cmd.add_flag(
       "--keep-going", o.keep_going,
       "when a rank fails leave the others running; exit code 0 when any of them returns 0");
-  cmd.add_option("--timeout", o.timeout, "end the run after this many seconds")
-      ->check(CLI::PositiveNumber);
+  add_parsed<double>(cmd, "--timeout", o.timeout, parse_seconds)
+      ->description("end the run after this many seconds");
 }
 
 void add_emulate_options(CLI::App& cmd, Options& o) {
@@ -98,9 +120,8 @@ void add_host_options(CLI::App& cmd, Options& o) {
   cmd.add_option("--ssh-command", o.ssh_command,
                  "what reaches a host (default: $ECHELON_RSH, or ssh -o BatchMode=yes)");
   cmd.add_option("--remote-echelon", o.remote_echelon, "path of echelon there (default: as here)");
-  cmd.add_option("--check-timeout", o.check_timeout, "seconds for every host to answer")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  add_parsed<double>(cmd, "--check-timeout", o.check_timeout, parse_seconds)
+      ->description(fmt::format("seconds for every host to answer [{}]", o.check_timeout));
 }
 
 void add_run(CLI::App& app, const std::vector<std::string>& program) {

@@ -10,7 +10,6 @@
 #include <cerrno>
 
 #include "lib/base/error.h"
-#include "tools/run_output.h"
 
 namespace echelon::run {
 namespace {
@@ -118,7 +117,7 @@ void AgentLink::read_errors() {
   while (err_ && (n = ::read(err_.get(), buffer, sizeof buffer)) > 0) {
     const std::string_view bytes(buffer, static_cast<std::size_t>(n));
     if (greeted_) {
-      write_all(2, bytes);
+      passed_on_ += bytes;
     } else if (errors_.size() < kMaxNoise) {
       errors_ += bytes;
     }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/fd.h"
@@ -40,6 +41,8 @@ class AgentLink {
   // Calls `handle` for each message that has come; false when the connection has ended.
   bool read(const std::function<void(const Message&)>& handle);
   void read_errors();
+  // What the agent and its ssh have said on stderr since the greeting and the last call.
+  std::string take_errors() { return std::exchange(passed_on_, {}); }
   void close();
 
  private:
@@ -52,8 +55,9 @@ class AgentLink {
   std::optional<CheckReply> check_reply_;
   std::size_t exited_ = 0;
   bool greeted_ = false;
-  std::string noise_;   // said on stdout before the greeting
-  std::string errors_;  // and on stderr
+  std::string noise_;      // said on stdout before the greeting
+  std::string errors_;     // and on stderr
+  std::string passed_on_;  // on stderr since then
   std::string problem_;
 };
 

@@ -30,8 +30,6 @@ Clock::time_point after(double seconds) {
   return Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
 }
 
-void say(const std::string& message) { write_all(2, "echelon: " + message + "\n"); }
-
 std::string new_secret() {
   unsigned char bytes[32];
   randombytes_buf(bytes, sizeof bytes);
@@ -43,10 +41,14 @@ std::string new_secret() {
 
 struct RankState {
   const AgentLink* link = nullptr;
+  LineWriter out, err;
   unsigned pid = 0;
-  LineWriter out{1, {}, false};
-  LineWriter err{2, {}, false};
 };
+
+Lines lines_of(Lines wanted, int fd) {
+  if (wanted != Lines::kAuto) return wanted;
+  return isatty(fd) == 1 ? Lines::kTagged : Lines::kWhole;
+}
 
 class Launcher {
  public:
@@ -66,6 +68,10 @@ class Launcher {
   void on_signal();
   void read_input();
   bool may_read_input() const;
+  void say(const std::string& message);
+  void expect_reader();
+  OutputQueue& err() { return one_place_ ? out_ : err_; }
+  bool may_read_output() const { return !out_.full() && !err_.full(); }
   void failed(int code);
   void end(int code, int signal);
   bool running() const;
@@ -74,6 +80,8 @@ class Launcher {
   std::vector<AgentLink> links_;
   std::map<int, RankState> ranks_;
   Fd signals_;
+  OutputQueue out_{1}, err_{2};
+  const bool one_place_ = same_file(1, 2);  // then out_ is for both, in the order of the lines
   bool started_ = false;
   bool ending_ = false;
   bool any_good_ = false;  // a rank has returned 0
@@ -96,9 +104,13 @@ int Launcher::run() {
   block_signals();
   links_.reserve(plan_.hosts.size());
   for (const HostPlan& host : plan_.hosts) links_.emplace_back(host);
-  if (!check_hosts()) return ending_ ? code_ : kExitHost;
-  start();
-  if (plan_.timeout > 0) deadline_ = after(plan_.timeout);
+  if (check_hosts()) {
+    start();
+  } else {
+    if (!ending_) end(kExitHost, SIGTERM);
+    links_.clear();
+  }
+  if (started_ && plan_.timeout > 0) deadline_ = after(plan_.timeout);
   while (running()) {
     wait_for_event(std::min(deadline_, force_at_));
     if (Clock::now() >= deadline_) {
@@ -111,7 +123,9 @@ int Launcher::run() {
   return plan_.keep_going && any_good_ && !ending_ ? 0 : code_;
 }
 
+// Also while the output of ranks that have ended is still to be written.
 bool Launcher::running() const {
+  if (!out_.empty() || !err_.empty()) return true;
   return std::any_of(links_.begin(), links_.end(),
                      [](const AgentLink& link) { return link.open(); });
 }
@@ -160,7 +174,9 @@ void Launcher::start() {
     const HostPlan& host = link.host();
     for (int rank : host.ranks) {
       const std::string tag = fmt::format("[{} {}] ", rank, host.name);
-      ranks_[rank] = {&link, 0, {1, tag, plan_.tagged}, {2, tag, plan_.tagged}};
+      ranks_.emplace(rank, RankState{&link,
+                                     {out_, tag, lines_of(plan_.lines, 1)},
+                                     {err(), tag, lines_of(plan_.lines, 2)}});
     }
     Job job{plan_.argv, plan_.directory, environment(link), host.ranks,
             plan_.bind, host.first_slot, host.slots};
@@ -172,9 +188,13 @@ void Launcher::start() {
 
 void Launcher::wait_for_event(Clock::time_point limit) {
   std::vector<pollfd> fds = {{signals_.get(), POLLIN, 0}, {may_read_input() ? 0 : -1, POLLIN, 0}};
+  for (const OutputQueue* queue : {&out_, &err_})
+    fds.push_back({queue->empty() ? -1 : queue->fd(), POLLOUT, 0});
+  const std::size_t first = fds.size();
+  const bool listening = ending_ || may_read_output();
   for (const AgentLink& link : links_) {
-    fds.push_back({link.out(), POLLIN, 0});
-    fds.push_back({link.err(), POLLIN, 0});
+    fds.push_back({listening ? link.out() : -1, POLLIN, 0});
+    fds.push_back({listening ? link.err() : -1, POLLIN, 0});
   }
   int wait = -1;
   if (limit != Clock::time_point::max()) {
@@ -184,11 +204,15 @@ void Launcher::wait_for_event(Clock::time_point limit) {
   if (poll(fds.data(), fds.size(), wait) < 0) return;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     AgentLink& link = links_[i];
-    if (fds[2 * i + 3].revents != 0) link.read_errors();
-    if (fds[2 * i + 2].revents == 0) continue;
-    const bool alive = link.read([&](const Message& message) { handle(link, message); });
+    if (fds[first + 2 * i + 1].revents != 0) link.read_errors();
+    const bool alive = fds[first + 2 * i].revents == 0 ||
+                       link.read([&](const Message& message) { handle(link, message); });
+    err().push(link.take_errors());
     if (!alive) lost(link);
   }
+  out_.flush();
+  err_.flush();
+  expect_reader();
   if (fds[0].revents != 0) on_signal();
   // The rank that wanted input may have ended just now.
   if (fds[1].revents != 0 && wants_input_ != nullptr) read_input();
@@ -212,10 +236,16 @@ void Launcher::handle(AgentLink& link, const Message& message) {
   if (message.kind == Frame::kExited) exited(rank, static_cast<int>(in.u32()));
   if (message.kind == Frame::kOutput) {
     LineWriter& writer = in.u8() == 1 ? found->second.out : found->second.err;
-    const bool written = writer.write(std::string_view(message.body).substr(5));
-    // The reader of a pipe has left, as `head` does: no one wants the rest.
-    if (!written && !ending_) end(128 + SIGPIPE, SIGTERM);
+    // A run that ends waits for its agents, not for a reader that takes nothing.
+    if (!ending_ || may_read_output()) writer.write(std::string_view(message.body).substr(5));
   }
+}
+
+void Launcher::say(const std::string& message) { err().push("echelon: " + message + "\n"); }
+
+// When the reader of a pipe has left, as `head` does, no one wants the rest.
+void Launcher::expect_reader() {
+  if ((out_.broken() || err_.broken()) && !ending_) end(128 + SIGPIPE, SIGTERM);
 }
 
 void Launcher::exited(int rank, int status) {
@@ -251,7 +281,10 @@ void Launcher::on_signal() {
   while (read(signals_.get(), &info, sizeof info) == sizeof info) {
     const int signal = static_cast<int>(info.ssi_signo);
     // The second one means "now".
-    end(128 + signal, ending_ ? SIGKILL : SIGTERM);
+    const bool now = ending_;
+    end(128 + signal, now ? SIGKILL : SIGTERM);
+    if (now) out_.drop();
+    if (now) err_.drop();
   }
 }
 

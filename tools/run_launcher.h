@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tools/cluster/process.h"
+#include "tools/run_output.h"
 #include "tools/run_protocol.h"
 
 namespace echelon::run {
@@ -39,7 +40,7 @@ struct RunPlan {
   int size = 0;
   Bind bind = Bind::kAuto;
   std::string interface_name;
-  bool tagged = true;
+  Lines lines = Lines::kAuto;
   bool keep_going = false;    // when a rank fails, or a host is lost
   double timeout = 0;         // s for the whole run; 0: none
   double check_timeout = 20;  // s for every host to answer

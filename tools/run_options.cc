@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 
@@ -24,8 +26,17 @@ bool is_this_machine(const std::string& name) {
   return name == "localhost" || name == "127.0.0.1" || name == own;
 }
 
+bool is_variable_name(std::string_view name) {
+  const auto part = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(), part);
+}
+
 // NAME takes the value from this environment.
 std::string environment_entry(const std::string& entry) {
+  if (!is_variable_name(entry.substr(0, entry.find('='))))
+    throw invalid(
+        fmt::format("--env {}: expected NAME=VALUE or NAME, of letters, digits and _", entry));
   if (entry.find('=') != std::string::npos) return entry;
   const char* value = std::getenv(entry.c_str());
   if (value == nullptr) throw invalid(fmt::format("--env {}: not set here", entry));
@@ -40,11 +51,12 @@ RunPlan common_plan(const Options& options) {
   plan.directory = fs::current_path().string();
   plan.interface_name = options.interface_name;
   plan.bind = options.bind;
-  plan.tagged = options.tagged;
+  plan.lines = options.lines;
   plan.keep_going = options.keep_going;
   plan.timeout = options.timeout;
   plan.check_timeout = options.check_timeout;
   if (std::getenv("ECHELON_PROBE") == nullptr) plan.env.push_back("ECHELON_PROBE=1");
+  if (!options.nics.empty()) plan.env.push_back("ECHELON_NICS=" + options.nics);
   if (!options.fabric.empty()) plan.env.push_back("ECHELON_FABRIC=" + absolute(options.fabric));
   for (const std::string& entry : options.env) plan.env.push_back(environment_entry(entry));
   return plan;

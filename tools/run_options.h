@@ -21,8 +21,9 @@ struct Options {
   bool no_fabric = false;
   Bind bind = Bind::kAuto;
   Placement placement = Placement::kBySlot;
+  std::string nics;              // of every rank; "": the nearest of each
   std::vector<std::string> env;  // NAME or NAME=VALUE
-  bool tagged = true;
+  Lines lines = Lines::kAuto;
   bool keep_going = false;
   double timeout = 0;
   double check_timeout = 20;

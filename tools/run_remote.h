@@ -11,8 +11,8 @@
 namespace echelon::run {
 
 // The command, run here, whose stdin and stdout are those of an agent on `host`. The launcher is
-// the option's, else srun inside a Slurm job, mpirun inside a PBS or Open MPI one, else ssh or
-// what stands in for it.
+// the option's, else srun inside a Slurm job, mpirun inside a PBS job, else ssh or what stands in
+// for it. An mpirun that is merely installed would itself call ssh.
 std::vector<std::string> remote_agent_command(const Options& options, const std::string& host);
 
 // The hosts of the Slurm or PBS job this process is in; empty outside.

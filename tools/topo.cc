@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "lib/base/error.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
@@ -54,6 +53,12 @@ std::string gpu_libraries() {
                      nccl != nullptr ? nccl_version_text(nccl->version) : nccl_absence(path));
 }
 
+constexpr const char* kExamples =
+    "examples:\n"
+    "  echelon topo                                       this machine\n"
+    "  echelon topo --file fabrics/dgx-a100.toml -n 16    a fabric file, with 16 ranks\n"
+    "  echelon topo --format toml > mine.toml             to correct by hand\n";
+
 std::string show(const TopoOptions& options) {
   const Fabric fabric = load(options);
   if (options.format == "json") return to_json(fabric);
@@ -62,15 +67,6 @@ std::string show(const TopoOptions& options) {
   const std::string text =
       options.ranks ? to_text(fabric, spread_ranks(fabric, *options.ranks)) : to_text(fabric);
   return here ? text + gpu_libraries() : text;
-}
-
-void run(const TopoOptions& options) {
-  try {
-    fmt::print("{}", show(options));
-  } catch (const Error& e) {
-    fmt::print(stderr, "echelon topo: {}\n", e.what());
-    throw CLI::RuntimeError(1);
-  }
 }
 
 }  // namespace
@@ -88,7 +84,8 @@ void add_topo(CLI::App& app) {
       ->capture_default_str();
   topo->add_option("-n,--ranks", options->ranks, "Place this many ranks and show them (0: all)")
       ->check(CLI::Range(0, 1 << 20));
-  topo->callback([options] { run(*options); });
+  topo->footer(kExamples);
+  topo->callback([options] { fmt::print("{}", show(*options)); });
 }
 
 }  // namespace echelon

@@ -71,7 +71,9 @@ class Watch {
   virtual std::string describe(int rank) const = 0;  // "rank 3 on hostB (pid 12)"
   // Nothing has come for `since`. What is known about it, or "": one line.
   virtual std::string waiting(std::chrono::nanoseconds since) = 0;
-  // Whether rank 0 owes an answer to that: it may be the one that has failed.
+  // Something has failed here. Asks rank 0 at once what it is.
+  virtual void ask() = 0;
+  // Whether rank 0 owes an answer to waiting() or ask(): it may be the one that has failed.
   virtual bool in_doubt() = 0;
   virtual void report(const Error& error) noexcept = 0;  // this rank's operations have failed
 };

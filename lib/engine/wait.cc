@@ -18,7 +18,6 @@ constexpr int kPollsOfNetwork = 2;
 constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
-constexpr std::chrono::hours kLongAgo{1};  // to ask rank 0 at once
 
 }  // namespace
 
@@ -113,7 +112,7 @@ void Engine::give_way(Wait& wait) {
 void Engine::fail_unless_known(ech_status status, const std::string& text) {
   const auto limit = Clock::now() + kLongestWaitForNews;
   while (parts_.watch != nullptr && failure_ == ECH_OK) {
-    parts_.watch->waiting(kLongAgo);
+    parts_.watch->ask();
     if (Clock::now() >= limit && !parts_.watch->in_doubt()) break;
     check_watch();
     const int fd = parts_.watch->fd();

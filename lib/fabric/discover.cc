@@ -140,7 +140,35 @@ void load_nics(Host& host) {
     if (const auto at = mine.find(nic.name); at != mine.end()) nic.addresses = at->second.addresses;
 }
 
+// "" for what this machine does not have.
+std::string named_device(const Host& host, const std::string& name) {
+  for (const Nic& nic : host.nics) {
+    const std::string port = fmt::format("{}:{}", nic.rdma_device, nic.rdma_port);
+    if (!nic.rdma_device.empty() && (name == nic.rdma_device || name == port)) return port;
+    if (name == nic.name) return name;
+  }
+  return ::if_nametoindex(name.c_str()) != 0 ? name : "";
+}
+
 }  // namespace
+
+std::vector<std::string> named_devices(const Host& host, std::string_view names,
+                                       std::string_view who) {
+  std::vector<std::string> devices;
+  for (std::size_t at = 0; at <= names.size();) {
+    const std::size_t comma = std::min(names.find(',', at), names.size());
+    const std::string name(names.substr(at, comma - at));
+    devices.push_back(named_device(host, name));
+    if (devices.back().empty()) {
+      std::string known;
+      for (const Nic& nic : host.nics) known += (known.empty() ? "" : ", ") + nic.name;
+      throw invalid(fmt::format("{} names \"{}\"; this host has {}", who, printable(name),
+                                known.empty() ? "no NIC" : known));
+    }
+    at = comma + 1;
+  }
+  return devices;
+}
 
 Host discover_host() {
   Host host;

@@ -8,6 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/fabric/formats.h"
+#include "lib/fabric/loaders.h"
 #include "lib/fabric/pattern.h"
 
 namespace echelon {
@@ -88,6 +89,7 @@ void override_host(Host& host, const HostRule& rule, Missing missing) {
   replace(host.nvswitches, rule.host.nvswitches);
   replace(host.nvlinks, rule.host.nvlinks);
   override_nics(host, rule, missing);
+  forget_unknown_speeds(host);
 }
 
 std::vector<std::string> rack_names(const FabricFile& file, const RackRule& rule, std::size_t n) {

@@ -57,6 +57,19 @@ void warn_of_unknown_speeds(Host& host) {
         fmt::format("the file does not say the speed of nic {}", fmt::join(names, ", ")));
 }
 
+std::string speed_unknown(std::string_view nic) {
+  return fmt::format("nic {}: speed unknown", nic);
+}
+
+void forget_unknown_speeds(Host& host) {
+  for (const Nic& nic : host.nics) {
+    if (!nic.bytes_per_second.known()) continue;
+    std::erase_if(host.warnings, [&](const std::string& warning) {
+      return warning.starts_with(speed_unknown(nic.name) + ",");
+    });
+  }
+}
+
 Host load_topology_xml(const std::string& path) {
   const std::string xml = read_file(path);
   const bool is_hwloc = xml.find("<topology") != std::string::npos;

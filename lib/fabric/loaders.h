@@ -44,6 +44,12 @@ void load_sysfs_cpus(Host& host, const std::string& root);
 void add_slurm_racks(Fabric& fabric, const std::vector<std::string>& address_of_host,
                      std::string_view pattern);
 
+// The devices, as in UCX_NET_DEVICES, that a user means by "mlx5_0,eth1": NICs of `host`, by the
+// name of their device or interface, or other interfaces of this machine. Throws ECH_ERR_INVALID,
+// which begins with `who` and names the NICs that there are.
+std::vector<std::string> named_devices(const Host& host, std::string_view names,
+                                       std::string_view who);
+
 // ---- shared by the loaders
 
 // Names from outside, safe to print and to write into any format: others than printable ASCII
@@ -51,6 +57,10 @@ void add_slurm_racks(Fabric& fabric, const std::vector<std::string>& address_of_
 std::string printable(std::string_view text);
 // "0000:2B:00.0" or "2b:00.0" to "0000:2b:00.0"; "" when it is none.
 std::string normal_pci_address(std::string_view text);
+// How the warning begins that nobody knows the speed of a NIC.
+std::string speed_unknown(std::string_view nic);
+// Drops it for those of `host` whose speed is known by now.
+void forget_unknown_speeds(Host& host);
 // One warning for all NICs of a file that lack a speed.
 void warn_of_unknown_speeds(Host& host);
 // PCIe: giga-transfers/s and lanes to bytes/s; 0 when absurd.

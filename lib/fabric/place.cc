@@ -92,9 +92,11 @@ std::vector<RankPlace> spread_ranks(const Fabric& fabric, int count) {
   for (const Host& host : fabric.hosts) room += capacity(host);
   if (count == 0) count = room;
   if (count < 0 || count > room)
-    throw invalid(
-        fmt::format("{} ranks wanted, but the fabric's {} hosts hold {}; expected 1 to {}", count,
-                    fabric.hosts.size(), room, room));
+    throw invalid(fmt::format(
+        "{} ranks wanted, but the fabric's {} host{} hold{} {}; \"ranks =\" of a [[host]] in the "
+        "fabric file says how many it holds",
+        count, fabric.hosts.size(), fabric.hosts.size() == 1 ? "" : "s",
+        fabric.hosts.size() == 1 ? "s" : "", room));
   for (std::size_t h = 0; h < fabric.hosts.size(); ++h) {
     const Host& host = fabric.hosts[h];
     const int n = std::min(capacity(host), count - static_cast<int>(places.size()));
@@ -120,13 +122,13 @@ std::vector<int> nics_of_rank(const Fabric& fabric, std::span<const RankPlace> p
   return choice[self];
 }
 
-std::string ucx_devices(const Host& host, std::span<const int> nics) {
-  std::string list;
-  const auto append = [&](const std::string& name) { list += (list.empty() ? "" : ",") + name; };
+std::vector<std::string> ucx_devices(const Host& host, std::span<const int> nics) {
+  std::vector<std::string> list;
   for (int i : nics) {
     const Nic& nic = host.nics.at(i);
-    if (!nic.rdma_device.empty()) append(fmt::format("{}:{}", nic.rdma_device, nic.rdma_port));
-    if (nic.name != nic.rdma_device) append(nic.name);
+    if (!nic.rdma_device.empty())
+      list.push_back(fmt::format("{}:{}", nic.rdma_device, nic.rdma_port));
+    if (nic.name != nic.rdma_device) list.push_back(nic.name);
   }
   return list;
 }

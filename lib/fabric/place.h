@@ -39,7 +39,7 @@ std::vector<RankPlace> spread_ranks(const Fabric& fabric, int count);
 // given to some rank although it is far.
 std::vector<int> nics_of_rank(const Fabric& fabric, std::span<const RankPlace> places, int rank);
 
-// Names as in UCX_NET_DEVICES: "mlx5_0:1,ib0".
-std::string ucx_devices(const Host& host, std::span<const int> nics);
+// Names as in UCX_NET_DEVICES: "mlx5_0:1", "ib0".
+std::vector<std::string> ucx_devices(const Host& host, std::span<const int> nics);
 
 }  // namespace echelon

@@ -111,9 +111,8 @@ void set_speed(Host& host, Nic& nic, const fs::path& dir) {
   }
   if (!nic.up || nic.bytes_per_second.known()) return;
   const std::string said = mbits ? fmt::format("says {} Mbit/s", *mbits) : "does not say";
-  host.warnings.push_back(
-      fmt::format("nic {}: speed unknown, the device {}; measure it or give it in a fabric file",
-                  nic.name, said));
+  host.warnings.push_back(fmt::format("{}, the device {}; measure it or give it in a fabric file",
+                                      speed_unknown(nic.name), said));
 }
 
 void load_netdev(Host& host, const std::string& name, const fs::path& dir) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/fabric/formats.h"
+#include "lib/fabric/loaders.h"
 #include "lib/fabric/quantity.h"
 
 namespace echelon {
@@ -45,6 +46,7 @@ class Writer {
   void nics(int depth, const Host& host);
   void gpus(int depth, const Host& host);
   void nvlinks(int depth, const Host& host);
+  bool is_answered(const Host& host, const std::string& warning) const;
 
   const Fabric& fabric_;
   std::span<const RankPlace> places_;
@@ -129,7 +131,19 @@ void Writer::host(int depth, int index, const std::string& title) {
     if (places_[r].package < 0 && package_of(host, places_[r].cpus) < 0) unbound.push_back(r);
   if (!unbound.empty())
     line(depth + 1, fmt::format("ranks on any cpu: {}", fmt::join(unbound, " ")));
-  for (const std::string& warning : host.warnings) line(depth + 1, "warning: " + warning);
+  for (const std::string& warning : host.warnings)
+    if (!is_answered(host, warning)) line(depth + 1, "warning: " + warning);
+}
+
+// What the device does not say does not matter once the network has been measured.
+bool Writer::is_answered(const Host& host, const std::string& warning) const {
+  const bool measured = std::ranges::any_of(fabric_.tiers, [](const TierNumbers& tier) {
+    const bool network = tier.tier == TierKind::kRack || tier.tier == TierKind::kCluster;
+    return network && tier.bytes_per_second.source == Source::kMeasured;
+  });
+  return measured && std::ranges::any_of(host.nics, [&](const Nic& nic) {
+           return warning.starts_with(speed_unknown(nic.name) + ",");
+         });
 }
 
 void Writer::packages(int depth, const Host& host, const std::vector<int>& ranks) {

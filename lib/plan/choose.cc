@@ -2,6 +2,7 @@
 #include "lib/plan/choose.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::size_t kSmallestSegment = 64 << 10;
 constexpr std::size_t kLargestSegment = 16 << 20;
-constexpr double kAlike = 1.02;  // predictions that differ less are alike
 
 // Whether `algorithm` has a part to play on tier t of T.
 bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& recipe,
@@ -52,10 +52,35 @@ void extend(const Shape& shape, ech_collective collective, Recipe recipe, std::s
   }
 }
 
-std::string list(const std::vector<Recipe>& recipes) {
+// "{native|ring}/{ring|direct}": of recipes with one algorithm per tier, every tier's algorithms.
+// All combinations of them are possible.
+std::string alternatives(const std::vector<Recipe>& recipes) {
   std::string text;
-  for (const Recipe& r : recipes) text += (text.empty() ? "" : ", ") + to_text(r);
+  for (std::size_t t = 0; t < recipes[0].algorithms.size(); ++t) {
+    std::vector<std::string_view> words;
+    for (const Recipe& r : recipes)
+      if (std::ranges::find(words, name(r.algorithms[t])) == words.end())
+        words.push_back(name(r.algorithms[t]));
+    const std::string joined = fmt::format("{}", fmt::join(words, "|"));
+    text += (t == 0 ? "" : "/") + (words.size() == 1 ? joined : "{" + joined + "}");
+  }
   return text;
+}
+
+// With parts, with leaders, flat.
+std::string list(const std::vector<Recipe>& recipes) {
+  std::vector<std::string> kinds;
+  std::vector<Recipe> alike;
+  for (std::size_t i = 0; i < recipes.size(); ++i) {
+    alike.push_back(recipes[i]);
+    const bool more = i + 1 < recipes.size() && recipes[i + 1].ownership == recipes[i].ownership &&
+                      recipes[i + 1].algorithms.size() == recipes[i].algorithms.size();
+    if (more) continue;
+    const bool leader = recipes[i].ownership == Ownership::kLeader;
+    kinds.push_back((leader ? "leader:" : "") + alternatives(alike));
+    alike.clear();
+  }
+  return fmt::format("{}", fmt::join(kinds, ", "));
 }
 
 double seconds(const Candidate& c) { return c.prediction.seconds; }
@@ -85,7 +110,8 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
 
 std::string describe(const Candidate& c) {
   const Prediction& p = c.prediction;
-  if (p.latency > p.seconds / 2) return fmt::format("{} hand-overs one after the other", p.rounds);
+  if (p.latency > p.seconds / 2)
+    return fmt::format("the latency of {} step{}", p.rounds, p.rounds == 1 ? "" : "s");
   if (p.busiest_load == 0) return "the work of " + p.busiest;
   return fmt::format("{} on {}", bytes_text(static_cast<std::size_t>(p.busiest_load)), p.busiest);
 }

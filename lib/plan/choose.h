@@ -10,6 +10,8 @@
 
 namespace echelon {
 
+inline constexpr double kAlike = 1.02;  // predictions that differ less are alike
+
 struct Candidate {
   Recipe recipe;
   Prediction prediction;

@@ -24,7 +24,7 @@ nlohmann::ordered_json as_json(const Candidate& c) {
 
 std::string explain_text(const Choice& choice) {
   std::string text = fmt::format(
-      "{} of {}: {}\n  predicted {:.1f} us, lower bound {:.1f} us ({})\n  because {}\n",
+      "{} of {}: {}\n  predicted {:.1f} us, bound {:.1f} us ({})\n  because {}\n",
       name(choice.collective), bytes_text(static_cast<std::size_t>(choice.bytes)),
       choice.best.recipe.algorithms.empty() ? "nothing to do" : to_text(choice.best.recipe),
       choice.best.prediction.seconds * 1e6, choice.bound.seconds * 1e6, choice.bound.reason,

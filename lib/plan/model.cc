@@ -222,10 +222,12 @@ Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
                                                                          : "parts of the cluster");
     if (transfer > bound.seconds)
       bound = {transfer,
-               fmt::format("bandwidth between the {}: {:.3g} MB at {:.4g} MB/s", where,
-                           transfer * tier.slowest_child / 1e6, tier.slowest_child / 1e6)};
+               fmt::format("bandwidth between the {}: {} at {:.4g} MB/s", where,
+                           bytes_text(static_cast<std::size_t>(transfer * tier.slowest_child)),
+                           tier.slowest_child / 1e6)};
     if (hop > bound.seconds)
-      bound = {hop, fmt::format("latency between the {}: {:.3g} us", where, hop * 1e6)};
+      bound = {hop, fmt::format("latency between the {}: {:.{}f} us", where, hop * 1e6,
+                                hop < 1e-4 ? 2 : 0)};
   }
   return bound;
 }

@@ -145,7 +145,7 @@ TEST_F(Emulate, UnequalHostsAndFailuresAreNamed) {
 
 TEST_F(Emulate, AgentsStartThroughTheRshScript) {
   const Result r =
-      emulate("2+3:1gbit", {"--shell", program() + " run -H $ECHELON_HOSTS "
+      emulate("2+3:1gbit", {"--shell", program() + " run --tag-output -H $ECHELON_HOSTS "
                                                    "-- sh -c 'hostname; "
                                                    "[ $ECHELON_RANK = 4 ] && exit 9; true'"});
   EXPECT_EQ(r.code, 9) << r.err;

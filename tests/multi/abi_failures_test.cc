@@ -221,6 +221,37 @@ TEST_P(Abort, OfAPendingOperationHere) {
 class Death : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Plans, Death, testing::Values("", "ring"));
 
+// One allreduce, waited for or polled.
+ech_status reduce(std::vector<float>& data, ech_comm* comm, bool polling) {
+  const auto begin = Clock::now();
+  ech_request* request = nullptr;
+  ech_status status = ech_iallreduce(data.data(), data.data(), data.size(), ECH_FLOAT32, ECH_AVG,
+                                     comm, nullptr, &request);
+  int done = 0;
+  while (polling && done == 0 && status == ECH_OK && since(begin) < 15)
+    status = ech_test(request, &done);
+  if (request != nullptr && (!polling || done != 0)) status = ech_wait(&request);
+  return polling && done == 0 && request != nullptr ? ECH_ERR_INTERNAL : status;  // endless
+}
+
+void die(std::vector<float>& data, ech_comm* comm) {
+  for (int i = 0; i < 20; ++i) reduce(data, comm, false);
+  raise(SIGKILL);
+}
+
+void survive(std::vector<float>& data, Comm comm, bool polling) {
+  ech_status status = ECH_OK;
+  auto begin = Clock::now();
+  while (status == ECH_OK) {
+    begin = Clock::now();
+    status = reduce(data, comm.get(), polling);
+  }
+  EXPECT_TRUE(status == ECH_ERR_PEER || status == ECH_ERR_ABORTED)
+      << ech_status_name(status) << ": " << ech_last_error();
+  EXPECT_LT(since(begin), 6) << ech_last_error();
+  expect_dead(std::move(comm), status);
+}
+
 // Rank 0 is the middle of the control connections, rank 1 is not.
 void die_among_three(const char* plan, int victim, bool polling) {
   const World world;
@@ -236,26 +267,8 @@ void die_among_three(const char* plan, int victim, bool polling) {
     options.algorithm = plan;
     Comm comm = make_comm(world, {rank, 3}, options);
     std::vector<float> data(200'000);
-    for (int i = 0; rank == victim && i < 20; ++i)
-      ech_allreduce(data.data(), data.data(), data.size(), ECH_FLOAT32, ECH_AVG, comm.get());
-    if (rank == victim) raise(SIGKILL);
-    ech_status status = ECH_OK;
-    auto begin = Clock::now();
-    while (status == ECH_OK) {
-      begin = Clock::now();
-      ech_request* request = nullptr;
-      status = ech_iallreduce(data.data(), data.data(), data.size(), ECH_FLOAT32, ECH_AVG,
-                              comm.get(), nullptr, &request);
-      int done = 0;
-      while (polling && done == 0 && status == ECH_OK && since(begin) < 15)
-        status = ech_test(request, &done);
-      if (request != nullptr && (!polling || done != 0)) status = ech_wait(&request);
-      if (polling && done == 0 && request != nullptr) status = ECH_ERR_INTERNAL;  // endless
-    }
-    EXPECT_TRUE(status == ECH_ERR_PEER || status == ECH_ERR_ABORTED)
-        << ech_status_name(status) << ": " << ech_last_error();
-    EXPECT_LT(since(begin), 6) << ech_last_error();
-    expect_dead(std::move(comm), status);
+    if (rank == victim) die(data, comm.get());
+    survive(data, std::move(comm), polling);
     fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }

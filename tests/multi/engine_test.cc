@@ -311,6 +311,66 @@ TEST(Engine, ManyOperationsAtOnceEndInOrder) {
   });
 }
 
+// In place, on one number.
+Task task_on(Value& value, const Program& program, const Goal& goal) {
+  Task task;
+  task.program = &program;
+  task.goal = goal;
+  task.dtype = ECH_INT64;
+  task.output = reinterpret_cast<std::byte*>(&value);
+  task.input = task.output;
+  task.count = task.segment = 1;
+  task.timeout = std::chrono::seconds(30);
+  return task;
+}
+
+// What an engine tells of itself, and nobody knows anything.
+class Record : public Watch {
+ public:
+  int fd() const override { return -1; }
+  void check() override {}
+  std::string describe(int rank) const override { return "rank " + std::to_string(rank); }
+  std::string waiting(std::chrono::nanoseconds since) override {
+    longest = std::max(longest, since);
+    return {};
+  }
+  void ask() override { ++asked; }
+  bool in_doubt() override { return false; }
+  void report(const Error&) noexcept override {}
+
+  std::chrono::nanoseconds longest{0};
+  int asked = 0;
+};
+
+// Rank 0 is asked why at once. For how long this rank has waited is not made up for that.
+TEST(Engine, AFailureIsAskedAboutAtOnce) {
+  const Shape shape{{1, 1}};
+  Meeting meeting(shape);
+  const auto begin = Clock::now();
+  test::run_threads(2, [&](int rank) {
+    auto medium = with_faults(open_loopback(), parse_faults("fail peer 1"));
+    meeting.messages[rank] = medium->address();
+    meeting.everybody.arrive_and_wait();
+    Record record;
+    EngineParts parts;
+    parts.transport = medium->connect(rank, meeting.messages);
+    parts.watch = &record;
+    Engine engine(std::move(parts));
+    if (rank == 0) {
+      const Goal goal{ECH_ALLREDUCE, 0, 2, 0};
+      const Program program = compile(compose(shape.composition(ECH_ALLREDUCE, 0), 0), goal, false);
+      Value value = 1;
+      Operation* operation = engine.start(task_on(value, program, goal));
+      engine.wait(*operation);
+      EXPECT_EQ(operation->status(), ECH_ERR_PEER);
+      EXPECT_GT(record.asked, 0);
+      EXPECT_LE(record.longest, Clock::now() - begin);
+      engine.release(operation);
+    }
+    meeting.everybody.arrive_and_wait();
+  });
+}
+
 TEST(Engine, ADeadlineEndsTheOperationAndNamesIt) {
   const Shape shape{{1, 1}};
   Meeting meeting(shape);
@@ -320,13 +380,7 @@ TEST(Engine, ADeadlineEndsTheOperationAndNamesIt) {
       const Goal goal{ECH_ALLREDUCE, 0, 2, 0};
       const Program program = compile(compose(shape.composition(ECH_ALLREDUCE, 0), 0), goal, false);
       Value value = 1;
-      Task task;
-      task.program = &program;
-      task.goal = goal;
-      task.dtype = ECH_INT64;
-      task.output = reinterpret_cast<std::byte*>(&value);
-      task.input = task.output;
-      task.count = task.segment = 1;
+      Task task = task_on(value, program, goal);
       task.timeout = std::chrono::milliseconds(50);
       task.signature.collective = ECH_ALLREDUCE;
       Operation* operation = engine.start(task);

@@ -38,7 +38,7 @@ TEST(Options, EveryVariableIsRead) {
                           {"ECHELON_INTERFACE", "eth7"},
                           {"ECHELON_LOG", "debug"},
                           {"ECHELON_NICS", "mlx5_0,mlx5_1"},
-                          {"ECHELON_PROBE", "yes"},
+                          {"ECHELON_PROBE", "1"},
                           {"ECHELON_SINGLE_COPY", "off"},
                           {"ECHELON_SPIN", "5e-6"},
                           {"ECHELON_TIMEOUT", "1.5"},
@@ -83,22 +83,35 @@ TEST_P(BadOptions, NameTheVariableTheValueAndWhatWasExpected) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadOptions,
-                         testing::Values(Bad{"ECHELON_TIMEOUT", "0", "> 0"},
-                                         Bad{"ECHELON_TIMEOUT", "-1", ">= 0"},
-                                         Bad{"ECHELON_TIMEOUT", "soon", "seconds"},
-                                         Bad{"ECHELON_TIMEOUT", "5s", "seconds"},
-                                         Bad{"ECHELON_TIMEOUT", "inf", "seconds"},
-                                         Bad{"ECHELON_TIMEOUT", "nan", "seconds"},
-                                         Bad{"ECHELON_TIMEOUT", " 5", "seconds"},
-                                         Bad{"ECHELON_SPIN", "-1e-6", "seconds"},
-                                         Bad{"ECHELON_SPIN", "1e999", "seconds"},
-                                         Bad{"ECHELON_PROBE", "2", "0 or 1"},
-                                         Bad{"ECHELON_PROBE", "maybe", "0 or 1"},
-                                         Bad{"ECHELON_LOG", "loud", "error, warn, info, debug"},
-                                         Bad{"ECHELON_LOG", "3", "error, warn, info, debug"},
-                                         Bad{"ECHELON_BOOTSTRAP", "mpi", "auto, env, pmix"},
-                                         Bad{"ECHELON_SINGLE_COPY", "1", "auto, on, off"}));
+INSTANTIATE_TEST_SUITE_P(
+    All, BadOptions,
+    testing::Values(
+        Bad{"ECHELON_TIMEOUT", "0", "> 0"}, Bad{"ECHELON_TIMEOUT", "-1", "> 0"},
+        Bad{"ECHELON_SPIN", "-1", ">= 0"}, Bad{"ECHELON_TIMEOUT", "soon", "seconds"},
+        Bad{"ECHELON_TIMEOUT", "5s", "seconds"}, Bad{"ECHELON_TIMEOUT", "inf", "seconds"},
+        Bad{"ECHELON_TIMEOUT", "nan", "seconds"}, Bad{"ECHELON_TIMEOUT", " 5", "seconds"},
+        Bad{"ECHELON_SPIN", "-1e-6", "seconds"}, Bad{"ECHELON_SPIN", "1e999", "seconds"},
+        Bad{"ECHELON_PROBE", "2", "0 or 1"}, Bad{"ECHELON_PROBE", "maybe", "0 or 1"},
+        Bad{"ECHELON_PROBE", "yes", "0 or 1"}, Bad{"ECHELON_ALGORITHM", "foo", "is no algorithm"},
+        Bad{"ECHELON_ALGORITHM", "ring@x", "segment size"},
+        Bad{"ECHELON_LOG", "loud", "error, warn, info, debug"},
+        Bad{"ECHELON_LOG", "3", "error, warn, info, debug"},
+        Bad{"ECHELON_BOOTSTRAP", "mpi", "auto, env, pmix"},
+        Bad{"ECHELON_SINGLE_COPY", "1", "auto, on, off"}));
+
+TEST(UnknownVariables, AreNamedWithTheNearest) {
+  const char* const environment[] = {
+      "ECHELON_ALGORITM=ring", "ECHELON_NIC=eth0", "ECHELON_ALGO",
+      "ECHELON_MY_OWN=1",      "ECHELON_RANK=0",   "ECHELON_SECRET=s",
+      "ECHELON_PROBE=1",       "PATH=/bin",        nullptr};
+  std::map<std::string, std::string> found;
+  for (const UnknownVariable& variable : unknown_variables(environment))
+    found[variable.name] = variable.nearest;
+  EXPECT_EQ(found, (std::map<std::string, std::string>{{"ECHELON_ALGORITM", "ECHELON_ALGORITHM"},
+                                                       {"ECHELON_NIC", "ECHELON_NICS"},
+                                                       {"ECHELON_ALGO", "ECHELON_ALGORITHM"},
+                                                       {"ECHELON_MY_OWN", ""}}));
+}
 
 TEST(OptionTable, NamesAreUniqueSortedAndExplained) {
   std::string before;

@@ -271,7 +271,24 @@ TEST(Choice, AnImpossiblePlanListsThePossibleOnes) {
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ECH_ERR_INVALID);
-    EXPECT_NE(std::string(e.what()).find("native/ring"), std::string::npos);
+    const std::string text = e.what();
+    EXPECT_NE(text.find("possible are {native|ring|"), std::string::npos) << text;
+    EXPECT_NE(text.find("}/{ring|"), std::string::npos) << text;
+    EXPECT_NE(text.find(", leader:{native|"), std::string::npos) << text;
+    EXPECT_NE(text.find("}, {ring|"), std::string::npos) << text;
+  }
+}
+
+// On three tiers hundreds are possible: they are not counted up.
+TEST(Choice, TheListOfPossiblePlansIsShort) {
+  Shape shape = make_shape(flat_cluster(4, 2, kGigabit), true);
+  shape.tiers.push_back(shape.tiers.back());
+  ASSERT_GT(candidates(shape, ECH_ALLREDUCE).size(), 100u);
+  try {
+    choose(shape, ECH_ALLREDUCE, 1024, parse_recipe("ring/ring"));
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_LT(std::string(e.what()).size(), 600u) << e.what();
   }
 }
 

@@ -56,6 +56,10 @@ Json answer(const std::string& line, const OpenPort& port) {
 }  // namespace
 
 int agent_main() {
+  // What the launcher of the doctor's own agents has set is no setting of this host.
+  for (const char* name : {"ECHELON_RANK", "ECHELON_SIZE", "ECHELON_LOCAL_RANK",
+                           "ECHELON_LOCAL_SIZE", "ECHELON_ROOT", "ECHELON_SECRET"})
+    unsetenv(name);
   const OpenPort port = open_port();
   std::string line;
   while (std::getline(std::cin, line)) {

@@ -120,7 +120,8 @@ Finding check_fabric(const View& view) {
   const Probes& p = view.probes;
   const std::string file = p.options.fabric_file;
   if (!p.fabric_error.empty()) {
-    return broken(p.fabric_error, "no communicator can be made without the fabric",
+    return broken(file.empty() ? p.fabric_error : "ECHELON_FABRIC: " + p.fabric_error,
+                  "no communicator can be made without the fabric",
                   file.empty() ? "make /proc and /sys readable"
                                : "correct the file or unset ECHELON_FABRIC; docs/fabric.md");
   }

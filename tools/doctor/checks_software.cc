@@ -24,6 +24,16 @@ bool is_version(const std::string& word) {
          word.find('.') != std::string::npos && std::all_of(word.begin(), word.end(), part);
 }
 
+Finding unknown_settings(const std::vector<UnknownVariable>& unknown) {
+  std::string found;
+  for (const UnknownVariable& variable : unknown) {
+    found += (found.empty() ? "" : ", ") + variable.name;
+    if (!variable.nearest.empty()) found += fmt::format(" (is {} meant?)", variable.nearest);
+  }
+  return costs("set but not known: " + found, "nothing reads it",
+               "correct the name or unset it; docs/environment.md lists all");
+}
+
 }  // namespace
 
 std::string nccl_version_text(const View& view) {
@@ -51,6 +61,7 @@ Finding check_settings(const View& view) {
     return broken(view.probes.options_error, "no communicator can be made with this setting",
                   "correct the variable or unset it; docs/environment.md lists all");
   }
+  if (!view.probes.unknown.empty()) return unknown_settings(view.probes.unknown);
   std::string found;
   for (const auto& [name, value] : view.probes.variables)
     found += fmt::format("{}{}={}", found.empty() ? "" : " ", name, value);

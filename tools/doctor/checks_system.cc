@@ -15,9 +15,9 @@ namespace {
 // Sealed memfds.
 constexpr int kLeastMajor = 3, kLeastMinor = 17;
 
-// What a rank holds by itself, with a network open; one control connection per rank at rank 0; one
-// or two of UCX's per peer.
-constexpr std::uint64_t kOwnDescriptors = 32, kDescriptorsPerRank = 3;
+// What a rank holds by itself and for each rank of the job, at most: shared memory of its host, and
+// at rank 0 a control connection. UCX wants others besides.
+constexpr std::uint64_t kOwnDescriptors = 20, kDescriptorsPerRank = 2;
 constexpr std::uint64_t kWishedDescriptors = 65536;
 
 constexpr unsigned kCapIpcLock = 14;  // CAP_IPC_LOCK: no limit of locked memory applies
@@ -43,6 +43,26 @@ std::string limit_text(std::uint64_t limit) {
 std::string memory_text(std::uint64_t limit) {
   if (limit == Limit::kUnlimited) return "unlimited";
   return fmt::format("{} KiB", limit >> 10);
+}
+
+std::uint64_t descriptors_for(std::uint64_t ranks, bool network) {
+  const int others = static_cast<int>(std::clamp<std::uint64_t>(ranks, 1, 1 << 20)) - 1;
+  return kOwnDescriptors + kDescriptorsPerRank * ranks +
+         (network ? static_cast<std::uint64_t>(ucx_descriptors(others)) : 0);
+}
+
+// How many ranks a job over several hosts may have.
+std::uint64_t ranks_for(std::uint64_t limit) {
+  std::uint64_t least = 0, most = limit;
+  while (least < most) {
+    const std::uint64_t middle = most - (most - least) / 2;
+    if (descriptors_for(middle, true) <= limit) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return least;
 }
 
 // Whether the governor lets a busy core run at full speed at once. Drivers that choose for
@@ -112,7 +132,7 @@ Finding check_descriptors(const View& view) {
   const Limit& limit = view.probes.descriptors;
   const bool told = view.job.ranks > 0;
   const auto ranks = static_cast<std::uint64_t>(told ? view.job.ranks : view.probes.cpus);
-  const std::uint64_t needed = kOwnDescriptors + kDescriptorsPerRank * ranks;
+  const std::uint64_t needed = descriptors_for(ranks, true);
   const std::string set =
       fmt::format("{} (hard limit {})", limit_text(limit.soft), limit_text(limit.hard));
   if (limit.soft == Limit::kUnlimited) return ok(set);
@@ -122,12 +142,15 @@ Finding check_descriptors(const View& view) {
                              ? "ulimit -n {}"
                              : "raise it to {} in /etc/security/limits.conf (nofile), or where the "
                                "container or the service is started (LimitNOFILE)";
-    return broken(fmt::format("{}, about {} needed for {}", set, needed, counted(ranks, "rank")),
-                  "a rank holds one descriptor for every connection and every shared segment",
-                  fmt::format(fmt::runtime(remedy), wished));
+    // A single host opens UCX for some plans only.
+    const bool breaks = view.job.hosts > 1 || limit.soft < descriptors_for(ranks, false);
+    return (breaks ? broken : costs)(
+        fmt::format("{}, about {} needed for {} with a network", set, needed,
+                    counted(ranks, "rank")),
+        "a rank holds descriptors for connections and shared memory, and UCX wants many free",
+        fmt::format(fmt::runtime(remedy), wished));
   }
-  return ok(fmt::format("{}, enough for about {} ranks", set,
-                        (limit.soft - kOwnDescriptors) / kDescriptorsPerRank));
+  return ok(fmt::format("{}, enough for about {} ranks", set, ranks_for(limit.soft)));
 }
 
 Finding check_locked_memory(const View& view) {

@@ -18,7 +18,6 @@
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
-#include "lib/plan/recipe.h"
 #include "tools/doctor/attempts.h"
 
 namespace echelon::doctor {
@@ -66,13 +65,15 @@ void read_settings(Probes& probes) {
   for (char** e = environ; *e != nullptr; ++e) {
     const std::string_view entry = *e, name = entry.substr(0, entry.find('='));
     const bool ours =
+        name.starts_with("ECHELON_") ||
         std::ranges::find(option_table(), name, &OptionRow::variable) != option_table().end();
     if ((!ours && !name.starts_with("UCX_")) || name.size() == entry.size()) continue;
-    probes.variables[std::string(name)] = entry.substr(name.size() + 1);
+    const bool secret = name == "ECHELON_SECRET";
+    probes.variables[std::string(name)] = secret ? "(secret)" : entry.substr(name.size() + 1);
   }
+  probes.unknown = unknown_variables(environ);
   try {
     probes.options = read_options([](const char* name) { return std::getenv(name); });
-    if (!probes.options.algorithm.empty()) parse_recipe(probes.options.algorithm);
     if (!probes.options.interface_name.empty()) interface_address(probes.options.interface_name);
   } catch (const Error& e) {
     probes.options_error = e.what();
@@ -102,14 +103,25 @@ void discover(Probes& probes) {
   }
 }
 
+std::vector<std::string> devices_of(const Probes& probes) {
+  const std::string& nics = probes.options.nics;
+  return nics.empty() ? ucx_devices(probes.fabric, usable_nics(probes.fabric))
+                      : named_devices(probes.fabric, nics, "ECHELON_NICS");
+}
+
+void look_for_devices(Probes& probes) {
+  try {
+    probes.devices = devices_of(probes);
+  } catch (const Error& e) {
+    if (probes.options_error.empty()) probes.options_error = e.what();
+  }
+}
+
 // As a communicator over several hosts opens it.
 UcxConfig ucx_config(const Probes& probes) {
   UcxConfig config;
   config.tls = probes.options.ucx_tls;
-  const std::string devices = probes.options.nics.empty()
-                                  ? ucx_devices(probes.fabric, usable_nics(probes.fabric))
-                                  : probes.options.nics;
-  if (!devices.empty()) config.devices = {devices};
+  config.devices = probes.devices;
   config.user_set = [&](std::string_view name) {
     return probes.variables.contains(std::string(name));
   };
@@ -146,6 +158,7 @@ View look_at_this_machine(const Job& job) {
   look_for(try_cuda(), probes.cuda, probes.cuda_absence);
   look_for(try_nccl(probes.options.nccl), probes.nccl, probes.nccl_absence);
   discover(probes);
+  look_for_devices(probes);
   probes.loopback = loopback();
   look_at_ucx(probes);
   return view;

@@ -60,16 +60,18 @@ struct Probes {
   std::string library;  // version of libechelon.so
   std::string hwloc;
   UcxVersions ucx;
-  std::vector<UcxResource> ways;  // that UCX has
-  std::string ucx_error;          // why ranks could not open it, "" when they can
-  int cuda = 0;                   // as cuDriverGetVersion tells; 0: no library to use
-  std::string cuda_absence;       // why not
-  int nccl = 0;                   // as ncclGetVersion tells; 0: no library to use
-  std::string nccl_absence;       // why not
+  std::vector<UcxResource> ways;     // that UCX has
+  std::vector<std::string> devices;  // of the NICs that ranks use, as UCX calls them
+  std::string ucx_error;             // why ranks could not open it, "" when they can
+  int cuda = 0;                      // as cuDriverGetVersion tells; 0: no library to use
+  std::string cuda_absence;          // why not
+  int nccl = 0;                      // as ncclGetVersion tells; 0: no library to use
+  std::string nccl_absence;          // why not
 
   Options options;
   std::string options_error;
-  std::map<std::string, std::string> variables;  // ECHELON_* and UCX_* that are set
+  std::map<std::string, std::string> variables;  // ECHELON_* and UCX_* that are set; no secret
+  std::vector<UnknownVariable> unknown;          // those that nothing reads
 
   Host fabric;  // with what the fabric file says
   std::string fabric_error;

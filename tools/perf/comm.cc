@@ -31,6 +31,8 @@ std::optional<double> number(const nlohmann::json& object, const char* key) {
 
 }  // namespace
 
+std::string_view without_segment(std::string_view plan) { return plan.substr(0, plan.find('@')); }
+
 Comm::Comm(const std::string& algorithm) { create(options_with(algorithm)); }
 
 Comm::Comm(const Comm& parent, const std::string& algorithm) {
@@ -88,9 +90,9 @@ bool Comm::same_everywhere(std::uint64_t value) const {
 
 void Comm::barrier() const { require(ech_barrier(comm_), "ech_barrier"); }
 
-std::string Comm::fabric() const {
+std::string Comm::fabric(ech_format format) const {
   char* text = nullptr;
-  require(ech_comm_fabric(comm_, ECH_TEXT, &text), "ech_comm_fabric");
+  require(ech_comm_fabric(comm_, format, &text), "ech_comm_fabric");
   return Text(text, ech_text_free).get();
 }
 
@@ -114,6 +116,9 @@ Plan Comm::explain(const ech_question& question) const {
   plan.bound_us = number(said, "bound_us");
   plan.reason = said.value("reason", "");
   plan.bound_reason = said.value("bound_reason", "");
+  for (const auto& other : said.value("rejected", nlohmann::json::array()))
+    plan.others_us.emplace(without_segment(other.value("plan", "")),
+                           other.value("predicted_us", 0.0));
   return plan;
 }
 

@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "echelon/echelon.h"
 
@@ -26,7 +29,11 @@ struct Plan {
   std::optional<double> bound_us;
   std::string reason;
   std::string bound_reason;
+  std::map<std::string, double, std::less<>> others_us;  // predictions by plan, without segments
 };
+
+// "ring" of "ring@1MiB".
+std::string_view without_segment(std::string_view plan);
 
 class Comm {
  public:
@@ -57,7 +64,7 @@ class Comm {
   bool same_everywhere(std::uint64_t value) const;
   void barrier() const;
 
-  std::string fabric() const;
+  std::string fabric(ech_format format = ECH_TEXT) const;
   std::string explain_text(const ech_question& question) const;
   Plan explain(const ech_question& question) const;
 

@@ -12,8 +12,9 @@
 namespace echelon::perf {
 namespace {
 
+// The plan is last: with one of usual length a row has less than 130 columns.
 constexpr std::string_view kTextColumns =
-    "{:>11} {:>11} {:>5} {:>5} {:>10} {:>10} {:>8} {:>8} {:>7}  {:<32} {:>10} {:>10} {:>7}\n";
+    "{:>10} {:>9} {:>4} {:>4} {:>8} {:>8} {:>7} {:>7} {:>8} {:>6} {:>9} {:>8} {:>6}  {}\n";
 
 // To what the clocks resolve: more digits would be noise.
 double rounded(double value, double per_unit) { return std::round(value * per_unit) / per_unit; }
@@ -68,16 +69,18 @@ std::string text_line(const Row& row) {
   return fmt::format(fmt::runtime(kTextColumns), row.bytes, row.count, row.type, row.op,
                      time_text(row.time_us), time_text(row.p99_us),
                      fmt::format("{:.3f}", row.algbw_gbs), fmt::format("{:.3f}", row.busbw_gbs),
-                     row.wrong ? fmt::format("{}", *row.wrong) : "N/A",
-                     row.plan.empty() ? "-" : row.plan, time(row.predicted_us), time(row.bound_us),
-                     bounded ? fmt::format("{:.2f}", row.time_us / *row.bound_us) : "-");
+                     time_text(row.cpu_s * 1e6), row.wrong ? fmt::format("{}", *row.wrong) : "N/A",
+                     time(row.predicted_us), time(row.bound_us),
+                     bounded ? fmt::format("{:.2f}", row.time_us / *row.bound_us) : "-",
+                     row.plan.empty() ? "-" : row.plan);
 }
 
 std::string text_header() {
   return fmt::format(fmt::runtime(kTextColumns), "size(B)", "count", "type", "op", "time(us)",
-                     "p99(us)", "algbw", "busbw", "#wrong", "plan", "predicted", "bound", "time/") +
-         fmt::format(fmt::runtime(kTextColumns), "", "", "", "", "", "", "(GB/s)", "(GB/s)", "", "",
-                     "(us)", "(us)", "bound");
+                     "p99(us)", "algbw", "busbw", "cpu(us)", "#wrong", "predicted", "bound",
+                     "time/", "plan") +
+         fmt::format(fmt::runtime(kTextColumns), "", "", "", "", "", "", "(GB/s)", "(GB/s)", "all",
+                     "", "(us)", "(us)", "bound", "");
 }
 
 }  // namespace
@@ -119,8 +122,8 @@ std::string line(Format format, const Row& row, bool several) {
 std::string comparison(const std::vector<Row>& rows, const std::vector<Row>& others,
                        std::string_view other_name) {
   constexpr std::string_view kColumns = "{:>10} {:>14} {:>14} {:>8}   {}\n";
-  std::string text = fmt::format(fmt::runtime(kColumns), "size", "chosen (us)",
-                                 fmt::format("{} (us)", other_name), "gain", "chosen plan");
+  std::string text = fmt::format(fmt::runtime(kColumns), "size", "chosen(us)",
+                                 fmt::format("{}(us)", other_name), "gain", "chosen plan");
   for (std::size_t i = 0; i < std::min(rows.size(), others.size()); ++i)
     text += fmt::format(fmt::runtime(kColumns), bytes_text(rows[i].bytes),
                         time_text(rows[i].time_us), time_text(others[i].time_us),

@@ -5,6 +5,7 @@
 
 #include "tools/perf/comm.h"
 #include "tools/perf/demo.h"
+#include "tools/perf/doubts.h"
 #include "tools/perf/sweep.h"
 #include "tools/perf/table.h"
 
@@ -22,8 +23,12 @@ std::uint64_t run(const Settings& settings) {
   if (settings.sweep) return sweep(comm, settings);
   if (settings.demo) return demo(comm, settings);
   if (settings.plans && comm.leader())
-    fmt::print("{}\n{}\n", comm.fabric(), plans_text(comm, settings));
-  return wrong_elements(measure_table(comm, settings));
+    fmt::print("{}{}\n{}\n", comm.fabric(), doubts_about_links(comm.fabric(ECH_JSON)),
+               plans_text(comm, settings));
+  const std::vector<Row> rows = measure_table(comm, settings, comm);
+  if (settings.format == Format::kText && comm.leader())
+    fmt::print("{}", doubts_about_bounds(rows));
+  return wrong_elements(rows);
 }
 
 }  // namespace echelon::perf

@@ -68,9 +68,21 @@ Row row_of(const Comm& comm, const Case& c, const Measurement& m) {
   return row;
 }
 
-Row measure_row(const Comm& comm, const Settings& settings, Buffers& buffers, const Case& c) {
+// The plan of `comm`, with the prediction and the bound of `judge`.
+Plan plan_of(const Comm& comm, const Comm& judge, const Case& c) {
+  Plan plan = comm.explain(question_of(c));
+  if (&judge == &comm) return plan;
+  const Plan judged = judge.explain(question_of(c));
+  plan.bound_us = judged.bound_us;
+  const auto other = judged.others_us.find(without_segment(plan.name));
+  if (other != judged.others_us.end()) plan.predicted_us = other->second;
+  return plan;
+}
+
+Row measure_row(const Comm& comm, const Settings& settings, Buffers& buffers, const Case& c,
+                const Comm& judge) {
   Plan plan;
-  if (comm.leader()) plan = comm.explain(question_of(c));
+  if (comm.leader()) plan = plan_of(comm, judge, c);
   Trial trial(comm, buffers, c);
   Row row = row_of(comm, c, measure(comm, trial, settings));
   row.plan = plan.name;
@@ -102,7 +114,7 @@ std::string shape_text(const Comm& comm) {
   return plural(comm.size(), "rank") + " on " + plural(comm.hosts(), "host");
 }
 
-std::vector<Row> measure_table(const Comm& comm, const Settings& settings) {
+std::vector<Row> measure_table(const Comm& comm, const Settings& settings, const Comm& judge) {
   std::vector<Row> rows;
   const bool several = settings.collectives.size() > 1;
   const bool titled = settings.format == Format::kText || settings.format == Format::kOsu;
@@ -114,7 +126,7 @@ std::vector<Row> measure_table(const Comm& comm, const Settings& settings) {
     for (const Case& c : cases) {
       progress.show(
           fmt::format("{} of {} ...", name(c.collective), bytes_text(bytes_of(c, comm.size()))));
-      rows.push_back(measure_row(comm, settings, buffers, c));
+      rows.push_back(measure_row(comm, settings, buffers, c, judge));
       progress.clear();
       if (comm.leader()) print(line(settings.format, rows.back(), several));
     }

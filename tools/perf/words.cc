@@ -106,6 +106,10 @@ std::vector<ech_collective> parse_collectives(std::string_view text) {
               [](std::string_view one) { return word<ech_collective>(kCollectives, one); });
 }
 
+std::string dtype_words() { return fmt::format("{}", fmt::join(kTypes, ", ")); }
+std::string op_words() { return fmt::format("{}", fmt::join(kOps, ", ")); }
+std::string collective_words() { return fmt::format("{}", fmt::join(kCollectives, ", ")); }
+
 std::optional<std::size_t> parse_bytes(std::string_view text) {
   double number = 0;
   const char* const last = text.data() + text.size();
@@ -117,6 +121,11 @@ std::optional<std::size_t> parse_bytes(std::string_view text) {
   const auto whole = static_cast<std::size_t>(std::min(bytes, 0x1p50));
   if (whole >= std::size_t{1} << 50 || static_cast<double>(whole) != bytes) return {};
   return whole;
+}
+
+std::size_t required_bytes(std::string_view text) {
+  if (const auto value = parse_bytes(text)) return *value;
+  throw std::invalid_argument(fmt::format("\"{}\" is no size; expected such as 8, 64K, 1M", text));
 }
 
 std::string bytes_text(std::size_t bytes) {

@@ -28,8 +28,15 @@ std::vector<ech_dtype> parse_dtypes(std::string_view text);
 std::vector<ech_op> parse_ops(std::string_view text);
 std::vector<ech_collective> parse_collectives(std::string_view text);
 
+// The words there are, for people: "allreduce, reduce_scatter, ...".
+std::string dtype_words();
+std::string op_words();
+std::string collective_words();
+
 // "8", "64K", "64KiB", "1.5M", "2g": powers of 1024. Nothing when it is not a size below 2^50.
 std::optional<std::size_t> parse_bytes(std::string_view text);
+// The same, but throws std::invalid_argument.
+std::size_t required_bytes(std::string_view text);
 std::string bytes_text(std::size_t bytes);  // "8 B", "64 KiB"
 
 }  // namespace echelon::perf

@@ -3,6 +3,7 @@
 // rest on.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,13 @@ struct UcxConfig {
   // Whether the user set this UCX_* variable. Empty: nobody did.
   std::function<bool(std::string_view variable)> user_set;
 };
+
+// How many file descriptors must be free when UCX is opened: it ends the process where it finds
+// none for its own use. 20 were seen in use with one NIC; more NICs and RDMA take more. With how
+// many ranks most schedules exchange messages at most: 64; two ranks that call each other at once
+// make two connections. Who reaches more (direct, one_shot, roots that change) is told when there
+// are no more descriptors, one connection at a time.
+constexpr int ucx_descriptors(int peers) { return 64 + 2 * std::min(peers, 64); }
 
 // False in a build without UCX.
 bool ucx_available();

@@ -132,15 +132,6 @@ ucp_worker_h open_worker(ucp_context_h context, const UcxQuiet& quiet) {
   return worker;
 }
 
-// UCX ends the process where it finds no descriptor for its own use. 20 were seen in use with one
-// NIC; more NICs and RDMA take more.
-constexpr int kOwnDescriptors = 64;
-
-// With how many ranks most schedules exchange messages at most; two ranks that call each other at
-// once make two connections. Who reaches more (direct, one_shot, roots that change) is told when
-// there are no more descriptors, one connection at a time.
-constexpr int kMostNeighbours = 64;
-
 // UCX listens on every NIC, and tries for ever while no port is left. All ranks of this host look
 // first, so each has to find enough for all; some more are for connections.
 constexpr int kMostNics = 4;    // that are used when none is named
@@ -156,7 +147,7 @@ int ports_of(const UcxConfig& config) {
 
 UcxWorker::UcxWorker(const UcxConfig& config) {
   const UcxQuiet quiet;
-  require_descriptors(kOwnDescriptors + 2 * std::min(config.peers, kMostNeighbours), "ucx");
+  require_descriptors(ucx_descriptors(config.peers), "ucx");
   require_thread("ucx");  // it ends the process when it gets none
   require_ports(ports_of(config), "ucx");
   if (!is_set(config, "UCX_HANDLE_ERRORS") && !is_set(config, "UCX_ERROR_SIGNALS")) {

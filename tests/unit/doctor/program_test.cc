@@ -127,12 +127,31 @@ TEST(Doctor, FindsAnInterfaceThatIsNotThere) {
   EXPECT_TRUE(contains(line_of(parse(r.out, false), "settings").text, "interface \"eth77\""));
 }
 
+TEST(Doctor, FindsANicThatIsNotThere) {
+  const Result r = run_doctor({}, {"env", "ECHELON_NICS=eth77"});
+  EXPECT_EQ(r.code, 1);
+  const Line line = line_of(parse(r.out, false), "settings");
+  EXPECT_EQ(line.verdict, "broken");
+  EXPECT_TRUE(contains(line.text, "ECHELON_NICS names \"eth77\"; this host has ")) << line.text;
+}
+
+TEST(Doctor, ListsWhatIsSetButNotTheSecret) {
+  const std::vector<std::string> plain = {"env", "-i", "ECHELON_SECRET=0123", "ECHELON_RANK=0",
+                                          "UCX_TLS=tcp"};
+  const Line set = line_of(parse(run_doctor({}, plain).out, false), "settings");
+  EXPECT_EQ(set.text, "ECHELON_RANK=0 ECHELON_SECRET=(secret) UCX_TLS=tcp");
+  const Line slip =
+      line_of(parse(run_doctor({}, {"env", "-i", "ECHELON_ALGORITM=ring"}).out, false), "settings");
+  EXPECT_EQ(slip.verdict, "costs");
+  EXPECT_TRUE(contains(slip.text, "ECHELON_ALGORITM (is ECHELON_ALGORITHM meant?)")) << slip.text;
+}
+
 TEST(Doctor, FindsABadFabricFile) {
   const Result r = run_doctor({}, {"env", "ECHELON_FABRIC=no-such-file.toml"});
   EXPECT_EQ(r.code, 1);
   const Line line = line_of(parse(r.out, false), "fabric");
   EXPECT_EQ(line.verdict, "broken");
-  EXPECT_TRUE(contains(line.text, "no-such-file.toml")) << line.text;
+  EXPECT_TRUE(contains(line.text, "ECHELON_FABRIC: no-such-file.toml")) << line.text;
 }
 
 TEST(Doctor, FindsCudaAndNcclByLoadingThem) {

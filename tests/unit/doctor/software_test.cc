@@ -31,6 +31,9 @@ TEST(Settings, AreListedAndWrongOnesBreak) {
   EXPECT_EQ(said(check_settings(host.view)), "ok: no ECHELON_* or UCX_* variable is set");
   host.probes().variables = {{"ECHELON_PROBE", "1"}, {"UCX_TLS", "tcp"}};
   EXPECT_EQ(said(check_settings(host.view)), "ok: ECHELON_PROBE=1 UCX_TLS=tcp");
+  host.probes().unknown = {{"ECHELON_ALGORITM", "ECHELON_ALGORITHM"}, {"ECHELON_X", ""}};
+  EXPECT_EQ(said(check_settings(host.view)),
+            "costs: set but not known: ECHELON_ALGORITM (is ECHELON_ALGORITHM meant?), ECHELON_X");
   host.probes().options_error = "ECHELON_PROBE is \"z\", expected 0 or 1";
   EXPECT_EQ(said(check_settings(host.view)), "broken: ECHELON_PROBE is \"z\", expected 0 or 1");
 }

@@ -94,15 +94,32 @@ TEST(Governor, OnlyThoseThatStartSlowlyCost) {
 TEST(Descriptors, TheLimitIsHeldAgainstTheRanks) {
   FakeHost host;
   EXPECT_EQ(said(check_descriptors(host.view)),
-            "ok: 1024 (hard limit 1048576), enough for about 330 ranks");
-  host.view.job.ranks = 400;
+            "ok: 1024 (hard limit 1048576), enough for about 406 ranks");
+  host.view.job = {50, 500, 10};
   const Finding few = check_descriptors(host.view);
-  EXPECT_EQ(said(few), "broken: 1024 (hard limit 1048576), about 1232 needed for 400 ranks");
+  EXPECT_EQ(said(few),
+            "broken: 1024 (hard limit 1048576), about 1212 needed for 500 ranks with a network");
   EXPECT_EQ(few.remedy, "ulimit -n 65536");
   host.probes().descriptors.hard = 1024;
   EXPECT_TRUE(contains(check_descriptors(host.view).remedy, "limits.conf"));
   host.probes().descriptors = {};
   EXPECT_EQ(said(check_descriptors(host.view)), "ok: unlimited (hard limit unlimited)");
+}
+
+// What docs/errors.md says: 20 and 2 for each rank, and 64 and 2 for each other that UCX wants.
+TEST(Descriptors, AreCountedAsRanksCountThem) {
+  FakeHost host;
+  host.view.job = {2, 4, 2};
+  const int needed = 20 + 2 * 4 + 64 + 2 * 3;
+  for (const int limit : {needed - 1, needed}) {
+    host.probes().descriptors = {static_cast<std::uint64_t>(limit), 1048576};
+    EXPECT_EQ(check_descriptors(host.view).verdict,
+              limit < needed ? Verdict::kBroken : Verdict::kOk);
+  }
+  host.probes().descriptors.soft = 75;
+  EXPECT_EQ(check_descriptors(host.view).verdict, Verdict::kBroken);
+  host.view.job = {1, 4, 4};
+  EXPECT_EQ(check_descriptors(host.view).verdict, Verdict::kCosts) << "one host needs no network";
 }
 
 TEST(Descriptors, TwentyAreTooFewForAnyJob) {

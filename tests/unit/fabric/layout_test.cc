@@ -286,7 +286,8 @@ TEST(Nics, OnlyUsableOnes) {
   host.nics[3].rdma_device = "mlx5_0";
   host.nics[3].rdma_port = 1;
   EXPECT_EQ(usable_nics(host), (std::vector<int>{3}));
-  EXPECT_EQ(ucx_devices(host, std::vector<int>{3, 1}), "mlx5_0:1,eth3,eth1");
+  EXPECT_EQ(ucx_devices(host, std::vector<int>{3, 1}),
+            (std::vector<std::string>{"mlx5_0:1", "eth3", "eth1"}));
 }
 
 TEST(Scale, SixteenThousandRanks) {

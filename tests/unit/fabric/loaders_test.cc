@@ -198,6 +198,52 @@ TEST(Discover, ThisMachine) {
   EXPECT_EQ(host_from_wire(to_wire(host)), host);
 }
 
+TEST(NamedDevices, AreNicsOrInterfacesOfThisMachine) {
+  Host host;
+  host.nics.resize(2);
+  host.nics[0].name = "eth8";
+  host.nics[1].name = "ib0";
+  host.nics[1].rdma_device = "mlx5_0";
+  host.nics[1].rdma_port = 2;
+  EXPECT_EQ(named_devices(host, "mlx5_0,eth8,ib0,mlx5_0:2", "X"),
+            (std::vector<std::string>{"mlx5_0:2", "eth8", "ib0", "mlx5_0:2"}));
+  EXPECT_EQ(named_devices(host, "lo", "X"), std::vector<std::string>{"lo"});
+  for (const char* bad : {"eth77", "eth8,eth77", "mlx5_0:1", "eth8,", ""}) {
+    try {
+      named_devices(host, bad, "X");
+      ADD_FAILURE() << bad;
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("\"; this host has eth8, ib0"), std::string::npos)
+          << e.what();
+    }
+  }
+}
+
+// They answer what the device does not say.
+TEST(Sysfs0, AnUnknownSpeedIsForgottenWhenAFileOrTheProbeSaysIt) {
+  Fabric fabric;
+  fabric.hosts.resize(1);
+  Host& host = fabric.hosts[0];
+  host.name = "a";
+  host.nics.resize(2);
+  host.nics[0].name = "eth1";
+  host.nics[1].name = "eth10";
+  for (const Nic& nic : host.nics)
+    host.warnings.push_back(speed_unknown(nic.name) + ", the device does not say; measure it");
+  apply(parse_fabric_file("[[host]]\nname = \"a\"\n[[host.nic]]\nname = \"eth1\"\n"
+                          "bandwidth = \"1 gbit/s\"\n",
+                          "test.toml"),
+        fabric);
+  ASSERT_EQ(host.warnings.size(), 1u);
+  EXPECT_EQ(host.warnings[0].substr(0, 24), "nic eth10: speed unknown");
+  EXPECT_NE(to_text(fabric).find("warning: nic eth10"), std::string::npos);
+  TierNumbers measured;
+  measured.tier = TierKind::kCluster;
+  measured.bytes_per_second = {1e8, Source::kMeasured};
+  fabric.tiers = {measured};
+  EXPECT_EQ(to_text(fabric).find("warning: nic eth10"), std::string::npos) << to_text(fabric);
+}
+
 TEST(NcclXml, GpusNicsAndNvlinks) {
   const Host host = parse_nccl_xml(R"(<system version="1">
  <cpu numaid="0" affinity="0000000f">

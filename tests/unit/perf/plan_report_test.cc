@@ -58,6 +58,32 @@ TEST(PlanJson, RejectedOnDemandAndOverride) {
   EXPECT_EQ(ring["plan"].get<std::string>().substr(0, 4), "ring");
 }
 
+TEST(PlanText, ABarrierHasOneRowWithoutSize) {
+  PlanQuestion question;
+  question.collective = ECH_BARRIER;
+  question.sizes = {8, 1 << 20};
+  question.rejected = true;
+  const std::string text = plan_text(fabric_of(4, 2), question);
+  EXPECT_NE(text.find("\nbarrier\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n       0 B  leader:native/"), std::string::npos) << text;
+  for (const char* wrong : {"nan", "MiB", " 8 B"})
+    EXPECT_EQ(text.find(wrong), std::string::npos) << text;
+  question.rejected = false;
+  const auto j = nlohmann::json::parse(plan_json(fabric_of(4, 2), question));
+  EXPECT_EQ(j["collective"], "barrier");
+  EXPECT_EQ(j["bytes"], 0);
+  EXPECT_GT(j["predicted_us"], j["bound_us"]);
+}
+
+// A plan that would be cheaper by less than 2 % is rejected for its place in the order.
+TEST(PlanText, SaysWhichOfTheRejectedAreAsGood) {
+  PlanQuestion question;
+  question.sizes = {16 << 20};
+  question.rejected = true;
+  const std::string text = plan_text(fabric_of(4, 2), question);
+  EXPECT_NE(text.find("as good, within 2 %"), std::string::npos) << text;
+}
+
 TEST(Plan, WhatCannotBeIsSaid) {
   PlanQuestion question;
   question.sizes = {8};

@@ -79,13 +79,14 @@ TEST(Csv, HasOneFieldPerColumn) {
 TEST(Text, ColumnsAlignWithTheirHeader) {
   const std::string head = header(Format::kText, false);
   const std::string text = line(Format::kText, sample(), false);
-  EXPECT_EQ(head.find('\n'), text.find('\n'));
+  EXPECT_EQ(head.find("plan"), text.find("native"));
   std::istringstream words(text);
   std::vector<std::string> fields;
   for (std::string word; words >> word;) fields.push_back(word);
   const std::vector<std::string> expected = {
-      "67108864", "16777216",         "f32",    "sum",    "850000", "900000", "0.079", "0.138",
-      "0",        "native/ring@8MiB", "842000", "425000", "2.00"};
+      "67108864", "16777216", "f32", "sum",    "850000", "900000", "0.079",
+      "0.138",    "250000",   "0",   "842000", "425000", "2.00",   "native/ring@8MiB"};
+  EXPECT_LE(text.size(), 131u);
   EXPECT_EQ(fields, expected);
 }
 
@@ -96,7 +97,7 @@ TEST(Text, UncheckedAndUnknownAreSaid) {
   row.bound_us = 0;
   const std::string text = line(Format::kText, row, false);
   EXPECT_NE(text.find("N/A"), std::string::npos);
-  EXPECT_EQ(text.substr(text.size() - 8), "      -\n");
+  EXPECT_NE(text.find("      -  native/ring@8MiB\n"), std::string::npos) << text;
 }
 
 TEST(Osu, IsTwoColumnsOfSizeAndMean) {
@@ -109,7 +110,7 @@ TEST(Comparison, ShowsTheGainPerSize) {
   slow.time_us *= 2;
   const std::string text = comparison({sample()}, {slow}, "flat ring");
   EXPECT_NE(text.find("64 MiB"), std::string::npos);
-  EXPECT_NE(text.find("flat ring (us)"), std::string::npos);
+  EXPECT_NE(text.find("flat ring(us)"), std::string::npos);
   EXPECT_NE(text.find("2.00 x"), std::string::npos);
 }
 

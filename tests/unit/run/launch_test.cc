@@ -2,6 +2,7 @@
 // `echelon run` on this machine, as a user sees it.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,7 +60,7 @@ TEST(Launch, TheSecretIsOnNoCommandLine) {
 }
 
 TEST(Launch, LinesAreTaggedAndWhole) {
-  const Result r = echelon_run(sh({"-n", "4"},
+  const Result r = echelon_run(sh({"-n", "4", "--tag-output"},
                                   "for i in $(seq 200); do printf aaaa; printf 'bbbb\\n'; done; "
                                   "printf end; echo oops >&2"));
   EXPECT_EQ(r.code, 0);
@@ -68,6 +69,30 @@ TEST(Launch, LinesAreTaggedAndWhole) {
   for (const std::string& line : lines)
     EXPECT_TRUE(matches(line, R"(^\[[0-3] [^ ]+\] (aaaabbbb|end)$)")) << line;
   EXPECT_EQ(lines_of(r.err).size(), 4u);
+}
+
+// What goes to a file is what the ranks wrote: JSON stays JSON.
+TEST(Launch, LinesInAFileAreWholeAndHaveNoTag) {
+  const Result r = echelon_run(sh({"-n", "4"},
+                                  "for i in $(seq 200); do printf '{'; printf '}\\n'; done; "
+                                  "printf '[]'; echo oops >&2"));
+  EXPECT_EQ(r.code, 0);
+  for (const std::string& line : lines_of(r.out))
+    EXPECT_TRUE(matches(line, R"(^(\[\])*(\{\})?$)")) << line;
+  EXPECT_EQ(r.err, "oops\noops\noops\noops\n");
+}
+
+TEST(Launch, LinesOnATerminalAreTagged) {
+  const Result r =
+      run_program({"script", "-qec",
+                   "\"" + program() + "\" run -n 2 -- sh -c 'echo seen 2>/dev/null'", "/dev/null"});
+  EXPECT_EQ(r.code, 0) << r.out;
+  const auto lines = lines_of(r.out);
+  ASSERT_EQ(lines.size(), 2u) << r.out;
+  for (int i = 0; i < 2; ++i)
+    EXPECT_TRUE(
+        matches(lines[static_cast<std::size_t>(i)], "^\\[" + std::to_string(i) + " [^ ]+\\] seen"))
+        << r.out;
 }
 
 TEST(Launch, NoTagPassesBytes) {
@@ -129,6 +154,58 @@ TEST(Launch, ItEndsWhenItsReaderDoes) {
   const Result r = run_program(
       {"bash", "-c", "\"$0\" run -n 2 -- yes | head -1; exit ${PIPESTATUS[0]}", program()});
   EXPECT_EQ(r.code, 128 + SIGPIPE) << r.err;
+}
+
+// A launcher whose stdout nobody reads, as under a pager.
+class StalledOutput : public testing::Test {
+ protected:
+  pid_t start(std::vector<std::string> options) {
+    cluster::Command command;
+    command.argv = sh(std::move(options), "echo $$ >&2; exec yes");
+    command.argv.insert(command.argv.begin(), {program(), "run"});
+    command.out = pipe_.write.get();
+    command.err = said_.get();
+    const pid_t pid = cluster::spawn(command);
+    pipe_.write = Fd();
+    int there = 0, before = -1;
+    while (ioctl(pipe_.read.get(), FIONREAD, &there) == 0 && (there == 0 || there != before)) {
+      before = there;
+      usleep(300000);
+    }
+    return pid;
+  }
+
+  cluster::Pipe pipe_ = cluster::make_pipe();
+  Fd said_ = cluster::text_file("");
+};
+
+TEST_F(StalledOutput, DoesNotKeepSignalsAway) {
+  const pid_t pid = start({"-n", "2"});
+  const auto start = Clock::now();
+  kill(pid, SIGTERM);
+  EXPECT_EQ(cluster::wait_for(pid), 128 + SIGTERM);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(8));
+}
+
+TEST_F(StalledOutput, DoesNotKeepTheTimeoutAway) {
+  EXPECT_EQ(cluster::wait_for(start({"-n", "1", "--timeout", "1"})), 124);
+}
+
+// Neither is anything lost when somebody reads again.
+TEST_F(StalledOutput, IsKeptUntilSomebodyReads) {
+  cluster::Command command;
+  command.argv = sh({"-n", "2", "--no-tag"}, "head -c 3000000 /dev/zero");
+  command.argv.insert(command.argv.begin(), {program(), "run"});
+  command.out = pipe_.write.get();
+  const pid_t pid = cluster::spawn(command);
+  pipe_.write = Fd();
+  usleep(500000);
+  std::size_t total = 0;
+  char buffer[65536];
+  for (ssize_t n = 0; (n = read(pipe_.read.get(), buffer, sizeof buffer)) > 0;)
+    total += static_cast<std::size_t>(n);
+  EXPECT_EQ(total, 6000000u);
+  EXPECT_EQ(cluster::wait_for(pid), 0);
 }
 
 TEST(Launch, ClosedStandardDescriptorsDoNoHarm) {
@@ -219,8 +296,9 @@ TEST(Launch, OtherVersionsAreRefused) {
 TEST(Launch, RemoteAgentsGetTheSecretThroughStdin) {
   const TempScript shell(
       "#!/bin/sh\necho Welcome to $1\nshift\nexec env -i PATH=/usr/bin:/bin sh -c \"$*\"\n");
-  const Result r = echelon_run(sh({"-H", "a:1,b:1", "--ssh-command", shell.path(), "--env", "X=y"},
-                                  "echo $ECHELON_RANK $ECHELON_ROOT $X ${#ECHELON_SECRET}"));
+  const Result r = echelon_run(
+      sh({"-H", "a:1,b:1", "--tag-output", "--ssh-command", shell.path(), "--env", "X=y"},
+         "echo $ECHELON_RANK $ECHELON_ROOT $X ${#ECHELON_SECRET}"));
   EXPECT_EQ(r.code, 0) << r.err;
   const auto lines = lines_of(r.out);
   ASSERT_EQ(lines.size(), 2u);
@@ -231,7 +309,7 @@ TEST(Launch, RemoteAgentsGetTheSecretThroughStdin) {
 TEST(Launch, MpirunStartsAgents) {
   if (run_program({"sh", "-c", "command -v mpirun"}).code != 0) GTEST_SKIP() << "no mpirun here";
   const Result r =
-      echelon_run(sh({"--launcher", "mpirun", "-H", "localhost:2"},
+      echelon_run(sh({"--launcher", "mpirun", "--tag-output", "-H", "localhost:2"},
                      "echo ${#ECHELON_SECRET}; [ $ECHELON_RANK = 0 ] || { sleep 1; exit 5; }"));
   EXPECT_EQ(r.code, 5) << r.err;
   EXPECT_EQ(lines_of(r.out), (std::vector<std::string>{"[0 localhost] 64", "[1 localhost] 64"}));
@@ -246,17 +324,53 @@ TEST(Launch, HelpAndVersion) {
   EXPECT_NE(help.out.find("examples:"), std::string::npos);
 }
 
-TEST(LineWriter, KeepsLinesWhole) {
+std::string written(run::Lines lines) {
   cluster::Pipe pipe = cluster::make_pipe();
-  run::LineWriter writer(pipe.write.get(), "[1 a] ", true);
+  run::OutputQueue queue(pipe.write.get());
+  run::LineWriter writer(queue, "[1 a] ", lines);
   writer.write("x");
   writer.write("y\nz\n\nlast");
   writer.finish();
   writer.finish();
   char bytes[256];
   const ssize_t n = read(pipe.read.get(), bytes, sizeof bytes);
-  EXPECT_EQ(std::string(bytes, static_cast<std::size_t>(n)),
-            "[1 a] xy\n[1 a] z\n[1 a] \n[1 a] last\n");
+  return {bytes, static_cast<std::size_t>(n)};
+}
+
+TEST(LineWriter, KeepsLinesWhole) {
+  EXPECT_EQ(written(run::Lines::kTagged), "[1 a] xy\n[1 a] z\n[1 a] \n[1 a] last\n");
+  EXPECT_EQ(written(run::Lines::kWhole), "xy\nz\n\nlast");
+}
+
+TEST(OutputQueue, NeverWaits) {
+  cluster::Pipe pipe = cluster::make_pipe();
+  run::OutputQueue queue(pipe.write.get());
+  const std::string line(99, 'x');
+  for (int i = 0; i < 60000; ++i) queue.push(line + "\n");
+  EXPECT_TRUE(queue.full());
+  std::string all;
+  char bytes[8192];
+  while (!queue.empty()) {
+    const ssize_t n = read(pipe.read.get(), bytes, sizeof bytes);
+    all.append(bytes, static_cast<std::size_t>(n));
+    queue.flush();
+  }
+  pipe.write = Fd();
+  for (ssize_t n = 0; (n = read(pipe.read.get(), bytes, sizeof bytes)) > 0;)
+    all.append(bytes, static_cast<std::size_t>(n));
+  EXPECT_EQ(all.size(), 6000000u);
+  EXPECT_FALSE(queue.broken());
+  EXPECT_EQ(all.substr(5999900), line + "\n");
+}
+
+TEST(OutputQueue, KnowsThatItsReaderHasLeft) {
+  signal(SIGPIPE, SIG_IGN);
+  cluster::Pipe pipe = cluster::make_pipe();
+  run::OutputQueue queue(pipe.write.get());
+  pipe.read = Fd();
+  queue.push("x");
+  EXPECT_TRUE(queue.broken());
+  EXPECT_TRUE(queue.empty());
 }
 
 }  // namespace
