@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // No memory in the thread of the control connection: the communicator ends, not the process.
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/fd.h"
 #include "tests/support/ranks.h"
 #include "tests/unit/bootstrap/support.h"
 
@@ -47,10 +49,17 @@ constexpr milliseconds kSecond{1000 * test::kSlowness};
 // Rank 0 gets `bytes` from every other rank while its thread can allocate less than `least`.
 void gather(std::size_t bytes, std::size_t least, ech_status others) {
   const UniqueId id = listen_for_ranks("lo");
+  const Fd ready(eventfd(0, EFD_SEMAPHORE));
   test::run_processes(3, [&](int rank) {
     const auto control = join(Identity::with(id, rank, 3), within(kLong));
     control->allgather("ready", in(kLong));
-    if (rank == 0) limit = least;
+    if (rank == 0) {  // not before the others have the answer, which the thread sends
+      eventfd_t one = 0;
+      for (int r = 1; r < 3; ++r) eventfd_read(ready.get(), &one);
+      limit = least;
+    } else {
+      eventfd_write(ready.get(), 1);
+    }
     const std::string mine(rank == 0 ? 0 : bytes, 'x');
     expect_error(rank == 0 ? ECH_ERR_NO_MEMORY : others, {}, 5 * kSecond,
                  [&] { control->allgather(mine, in(kLong)); });

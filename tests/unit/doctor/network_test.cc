@@ -21,7 +21,7 @@ TEST(FabricFile, ABadOneBreaks) {
   host.probes().options.fabric_file = "lab.toml";
   EXPECT_TRUE(contains(said(check_fabric(host.view)), "with what lab.toml says"));
   host.probes().fabric_error = "lab.toml:3: unknown key";
-  EXPECT_EQ(said(check_fabric(host.view)), "broken: lab.toml:3: unknown key");
+  EXPECT_EQ(said(check_fabric(host.view)), "broken: ECHELON_FABRIC: lab.toml:3: unknown key");
   EXPECT_TRUE(contains(check_fabric(host.view).remedy, "ECHELON_FABRIC"));
 }
 

@@ -38,7 +38,7 @@ class Plot(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         svg = (self.folder / "out.svg").read_text()
         for text in ("f32 sum on 4 hosts x 2 ranks", "by cost", "ring", "time per operation",
-                     "time / lower bound", "size of the vector", "64 B", "lower bound"):
+                     "time / bound", "size of the vector", "64 B", "lower bound"):
             self.assertIn(text, svg)
 
     def test_png_of_rows_without_bound_and_of_size_zero(self):
