@@ -135,7 +135,7 @@ TEST_F(Emulate, RanksFindTheirFabric) {
 }
 
 TEST_F(Emulate, UnequalHostsAndFailuresAreNamed) {
-  const Result r = emulate("3+1+2:1gbit", {"--", "sh", "-c",
+  const Result r = emulate("3+1+2:1gbit", {"--tag-output", "--", "sh", "-c",
                                            "echo $ECHELON_LOCAL_RANK/$ECHELON_LOCAL_SIZE; "
                                            "[ $ECHELON_RANK = 3 ] && kill -9 $$; sleep 100"});
   EXPECT_EQ(r.code, 137);
