@@ -59,7 +59,7 @@ def problems(path):
 
 
 root = pathlib.Path(sys.argv[1])
-names = subprocess.run(["git", "ls-files", "*.h", "*.hpp", "*.cc", "*.c"], cwd=root,
+names = subprocess.run(["git", "ls-files", "*.h", "*.hpp", "*.cc", "*.c", "*.cu"], cwd=root,
                        capture_output=True, text=True, check=True).stdout.split()
 found = [f"{name}:{line}: {what}" for name in names if (root / name).is_file()
          for line, what in problems(root / name)]

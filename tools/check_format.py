@@ -4,6 +4,6 @@
 import subprocess
 import sys
 
-files = subprocess.run(["git", "ls-files", "*.h", "*.hpp", "*.cc", "*.c"], cwd=sys.argv[1],
+files = subprocess.run(["git", "ls-files", "*.h", "*.hpp", "*.cc", "*.c", "*.cu"], cwd=sys.argv[1],
                        capture_output=True, text=True, check=True).stdout.split()
 sys.exit(subprocess.run(["clang-format", "--dry-run", "--Werror", *files], cwd=sys.argv[1]).returncode)

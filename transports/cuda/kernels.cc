@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/cuda/kernels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/dtype.h"
+#include "transports/cuda/kernel_args.h"
+
+namespace echelon {
+namespace {
+
+constexpr int kBlocksPerMultiprocessor = 8;  // 2048 threads: as many as one has
+
+// ECH_AVG adds, and the sum is divided at the end.
+int index_of(ech_op op) { return op == ECH_AVG ? ECH_SUM : op; }
+
+// Signed sums and products wrap as unsigned ones do.
+ech_dtype arithmetic_type(ech_dtype dtype) {
+  switch (dtype) {
+    case ECH_INT8:
+      return ECH_UINT8;
+    case ECH_INT32:
+      return ECH_UINT32;
+    case ECH_INT64:
+      return ECH_UINT64;
+    default:
+      return dtype;
+  }
+}
+
+}  // namespace
+
+CudaKernels::CudaKernels(const DeviceContext& device) : device_(device) {
+  const std::span<const unsigned char> image = kernel_image();
+  if (image.empty())
+    throw Error(ECH_ERR_UNSUPPORTED,
+                "this build has no GPU kernels; build with nvcc on the PATH and -Dcuda=enabled");
+  const DeviceScope scope(device_);
+  device_.check(device_.cuda().module_load_data(&module_, image.data()), "cuModuleLoadData");
+}
+
+CudaKernels::~CudaKernels() { device_.cuda().module_unload(module_); }
+
+CudaFunction CudaKernels::find(CudaFunction& cached, const std::string& name) {
+  if (cached == nullptr)
+    device_.check(device_.cuda().module_get_function(&cached, module_, name.c_str()),
+                  "cuModuleGetFunction");
+  return cached;
+}
+
+template <typename Args>
+void CudaKernels::launch(CudaStream stream, CudaFunction function, Args& args) {
+  const std::size_t threads = std::max<std::size_t>(1, args.count / 4);
+  const std::size_t wanted = (threads + kThreadsPerBlock - 1) / kThreadsPerBlock;
+  const std::size_t most = static_cast<std::size_t>(device_.multiprocessors()) *
+                           static_cast<std::size_t>(kBlocksPerMultiprocessor);
+  void* parameters[] = {&args};
+  device_.check(
+      device_.cuda().launch_kernel(function, static_cast<unsigned>(std::min(wanted, most)), 1, 1,
+                                   kThreadsPerBlock, 1, 1, 0, stream, parameters, nullptr),
+      "cuLaunchKernel");
+}
+
+void CudaKernels::reduce(CudaStream stream, const Reduction& work) {
+  const int op = index_of(work.op);
+  const bool arithmetic = op == ECH_SUM || op == ECH_PROD;
+  const ech_dtype dtype = arithmetic ? arithmetic_type(work.dtype) : work.dtype;
+  constexpr const char* kNames[] = {"sum", "prod", "min", "max"};
+  const CudaFunction function =
+      find(reduce_[static_cast<std::size_t>(dtype) * kOps + static_cast<std::size_t>(op)],
+           fmt::format("echelon_reduce_{}_{}", name(dtype), kNames[op]));
+  ReduceArgs args;
+  args.out = work.out;
+  args.count = work.count;
+  for (std::span<const std::byte* const> left = work.sources; !left.empty();) {
+    int n = 0;
+    if (left.size() < work.sources.size()) args.sources[n++] = work.out;
+    const std::size_t taken = std::min(left.size(), static_cast<std::size_t>(kMostSources - n));
+    std::ranges::copy(left.first(taken), args.sources + n);
+    args.source_count = n + static_cast<int>(taken);
+    launch(stream, function, args);
+    left = left.subspan(taken);
+  }
+}
+
+void CudaKernels::divide(CudaStream stream, const Division& work) {
+  const CudaFunction function = find(divide_[static_cast<std::size_t>(work.dtype)],
+                                     fmt::format("echelon_divide_{}", name(work.dtype)));
+  DivideArgs args{work.data, work.count, work.divisor};
+  launch(stream, function, args);
+}
+
+}  // namespace echelon

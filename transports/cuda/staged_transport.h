@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages from and to the memory of a GPU, over a transport that knows only host memory: through
+// pinned memory, message by message. Copies to the host, messages, and copies to the GPU overlap;
+// cutting a buffer into pieces is left to who sends (the engine's segments).
+#pragma once
+
+#include <list>
+
+#include "transports/cuda/cuda_memory.h"
+#include "transports/cuda/pinned_pool.h"
+#include "transports/transport.h"
+
+namespace echelon {
+
+class StagedTransport final : public Transport {
+ public:
+  // All outlive this. `host` may be used by others too, from the same thread. Messages in what
+  // `memory` has pinned itself are not staged.
+  StagedTransport(Transport& host, const CudaMemory& memory, const DeviceContext& device);
+  ~StagedTransport() override;
+
+  void send(int peer, Tag tag, std::span<const std::byte> data, Completion& completion) override;
+  void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
+  bool progress() override;
+
+  // After `host` has been aborted as well, and has made progress.
+  void abort() override;
+  Counters counters() const override { return host_.counters(); }
+
+  // Of the copies alone: `host` is to be waited for, too.
+  int fd() const override { return news_.fd(); }
+  bool arm() override;
+  void disarm() override { news_.quiet(); }
+  void sleep(std::chrono::nanoseconds limit) override { sleep_on(fd(), limit); }
+
+ private:
+  // One message on its way. The transport below writes to `inner`, so it stays in its place.
+  struct Passage {
+    enum class Stage { kToHost, kSending, kReceiving, kToDevice };
+    Stage stage;
+    int peer;
+    Tag tag;
+    std::byte* device_memory;  // of a receive
+    std::size_t bytes;
+    PinnedPool::Piece piece;
+    OwnedEvent copied;
+    Completion inner;
+    Completion* outer;
+  };
+  using Passages = std::list<Passage>;
+
+  Passage& begin(Passage::Stage stage, int peer, Tag tag, std::size_t bytes,
+                 Completion& completion);
+  bool advance(Passage& passage);
+  bool copied(const Passage& passage) const;
+  bool ended(const Passage& passage) const;
+  void start_copy_to_device(Passage& passage);
+  void end(Passages::iterator passage, ech_status status);
+
+  Transport& host_;
+  const CudaMemory& memory_;
+  const DeviceContext& device_;
+  StreamNews news_;
+  PinnedPool pool_;
+  OwnedStream out_, in_;
+  Passages passages_;  // in order of their start
+  Passages spare_;
+};
+
+}  // namespace echelon
