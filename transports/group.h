@@ -48,6 +48,8 @@ struct GroupWork {
   std::byte* output = nullptr;
   std::span<const GroupPart> parts;  // stays valid until the call is done
   std::uint16_t fingerprint = 0;     // of what the caller asked for: members that differ never meet
+  // Of the call among those of all lanes, for engines that need one order (lib/engine/turns.h).
+  std::uint64_t turn = 0;
 };
 
 class GroupEngine : public Waitable {

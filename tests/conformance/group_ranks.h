@@ -42,13 +42,19 @@ class GroupRank {
   Board& board;
   const GroupCase& made;
   std::chrono::nanoseconds longest_sleep{0};
+  std::uint64_t turn = 0;  // of the next call
 
   // Progresses until the lane is done: polls a little, then sleeps, in turns on the descriptor
   // and in sleep(), each time for kSleepLimit at most.
   void wait(int lane);
   void run(int lane, const GroupWork& work) {
-    engine.start(lane, work);
+    start(lane, work);
     wait(lane);
+  }
+  // Takes the next turn: every member starts the same calls in the same order.
+  void start(int lane, GroupWork work) {
+    work.turn = turn++;
+    engine.start(lane, work);
   }
 
  private:

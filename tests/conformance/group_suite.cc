@@ -90,13 +90,16 @@ TEST_P(GroupSuite, LanesAreIndependent) {
         }
         for (int l = 0; l < lanes; ++l) {
           const int lane = (l + rank.self * 3) % lanes;
-          rank.engine.start(lane, trials[lane].work());
+          GroupWork work = trials[lane].work();
+          work.turn = rank.turn + lane;
+          rank.engine.start(lane, work);
         }
         for (int l = 0; l < lanes; ++l) {
           const int lane = (l + rank.self) % lanes;
           rank.wait(lane);
           trials[lane].expect_correct();
         }
+        rank.turn += lanes;
       }
     });
 }
