@@ -128,10 +128,10 @@ const std::string& cuda_absence() { return loaded().absence; }
 
 CudaDriver load_cuda(const char* name) {
   DynamicLibrary library(name);
+  library.keep();  // what it starts when it is called cannot be known
   const int version = version_of(library);
   CudaDriver cuda = cuda_functions(library);
   cuda.version = version;
-  library.keep();  // it has threads, and those who have its handles cannot be known
   return cuda;
 }
 

@@ -60,13 +60,13 @@ void find_optional(const DynamicLibrary& library, NcclLibrary& nccl) {
 Loaded load(const std::string& path) {
   try {
     DynamicLibrary library(path.empty() ? "libnccl.so.2" : path.c_str());
+    library.keep();  // what it starts when it is called cannot be known
     NcclLibrary nccl{};
     nccl.version = version_of(library, nccl);
     nccl.name = library.name();
     find_communicators(library, nccl);
     find_collectives(library, nccl);
     find_optional(library, nccl);
-    library.keep();  // it has threads
     return {nccl, {}};
   } catch (const Error& e) {
     return {std::nullopt, e.what()};

@@ -43,7 +43,7 @@ TEST(DynamicLibrary, SaysOfEveryNameWhyItCannotBeLoaded) {
 }
 
 TEST(DynamicLibrary, IsUnloadedUnlessItIsKept) {
-  const std::string path = library("more_versions");
+  const std::string path = library("third_versions");
   {
     DynamicLibrary opened(path.c_str());
     const DynamicLibrary moved = std::move(opened);
@@ -57,7 +57,7 @@ TEST(DynamicLibrary, IsUnloadedUnlessItIsKept) {
 }
 
 TEST(DynamicLibrary, TakesWhatTheProcessHasLoadedBeforeWhatIsNamedFirst) {
-  const std::string first = library("old_versions"), second = library("new_versions");
+  const std::string first = library("first_versions"), second = library("second_versions");
   const char* names[] = {first.c_str(), second.c_str()};
   EXPECT_EQ(DynamicLibrary(names).name(), first);
   const DynamicLibrary loaded(second.c_str());
