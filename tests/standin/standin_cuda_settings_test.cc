@@ -65,16 +65,19 @@ TEST(StandinCudaSettings, BandwidthOfEachDirection) {
     const CudaPointer device = gpu.memory(2 * kBytes);
     void* pinned = nullptr;
     gpu.check(gpu->mem_host_alloc(&pinned, 2 * kBytes, 0), "cuMemHostAlloc");
-    const double both = seconds_of([&] {
+    const auto both_ways = [&] {
       gpu.check(gpu->memcpy_htod_async(device, pinned, kBytes, in), "in");
       gpu.check(
           gpu->memcpy_dtoh_async(static_cast<char*>(pinned) + kBytes, device + kBytes, kBytes, out),
           "out");
       gpu.wait(in);
       gpu.wait(out);
-    });
+    };
+    // Of several: a loaded machine wakes sleepers late.
+    double both = seconds_of(both_ways);
     EXPECT_GE(both, 0.1);
-    EXPECT_LT(both, 0.19 * kSlowness);
+    for (int i = 0; i < 20 && both >= 0.19; ++i) both = seconds_of(both_ways);
+    EXPECT_LT(both, 0.19);
     const double twice = seconds_of([&] {
       gpu.check(gpu->memcpy_htod_async(device, pinned, kBytes, in), "in");
       gpu.check(gpu->memcpy_htod_async(device, pinned, kBytes, out), "in, by another stream");

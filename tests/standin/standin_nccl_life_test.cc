@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How communicators of the stand-in for libnccl.so.2 begin, fail, end, and make others.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -87,6 +88,7 @@ TEST(StandinNccl, RanksThatCallDifferentThingsEndWithACry) {
   const SharedId id;
   run_processes(2, [&](int rank) {
     const auto sum = [&] {
+      alarm(60);  // a process of a death test outlives a test that is killed
       Rank r{.rank = rank, .size = 2, .id = id.get(rank)};
       r.connect();
       const std::size_t count = 4 + static_cast<std::size_t>(rank);
