@@ -28,14 +28,16 @@ TEST(MulDiv, RoundsDown) {
   EXPECT_EQ(mul_div(0, kMost, 5), 0u);
 }
 
-// `blocks` blocks of `elements` each, cut into three units.
-View view_of(std::size_t elements, std::size_t element_size, std::size_t begin) {
+constexpr std::size_t kBegin = 64;  // where the buffer would lie; not at null, which has no bytes
+
+// Blocks of `elements` each, cut into three units.
+View view_of(std::size_t elements, std::size_t element_size) {
   View view;
   view.block_units = 3;
   view.elements = elements;
   view.element_size = element_size;
-  view.input = {reinterpret_cast<const std::byte*>(begin), elements * element_size};
-  view.work = {reinterpret_cast<std::byte*>(begin), elements * element_size};
+  view.input = {reinterpret_cast<const std::byte*>(kBegin), elements * element_size};
+  view.work = {reinterpret_cast<std::byte*>(kBegin), elements * element_size};
   return view;
 }
 
@@ -47,9 +49,9 @@ std::size_t at(const View& view, Slice slice) {
 
 TEST(View, UnitsBeyond4GiB) {
   const std::size_t elements = 5 * kGiB + 1;  // 20 GiB and 4 bytes in each block
-  const View view = view_of(elements, 4, 64);
-  EXPECT_EQ(at(view, {2, 3}), 64 + (2 * elements / 3) * 4);
-  EXPECT_EQ(at(view, {4, 5}), 64 + (elements + elements / 3) * 4);
+  const View view = view_of(elements, 4);
+  EXPECT_EQ(at(view, {2, 3}), kBegin + (2 * elements / 3) * 4);
+  EXPECT_EQ(at(view, {4, 5}), kBegin + (elements + elements / 3) * 4);
   EXPECT_EQ(view.bytes({0, 6}), 2 * elements * 4);
   EXPECT_EQ(view.bytes({0, 1}) + view.bytes({1, 2}) + view.bytes({2, 3}), elements * 4);
 }
@@ -57,16 +59,16 @@ TEST(View, UnitsBeyond4GiB) {
 // Where elements x units no longer fits 64 bits.
 TEST(View, UnitsOfTheLargestBuffer) {
   const std::size_t elements = kTwo63 - 1;  // bytes: as many as a buffer can have
-  const View view = view_of(elements, 1, 0);
+  const View view = view_of(elements, 1);
   EXPECT_EQ(view.count({0, 3}), elements);
-  EXPECT_EQ(at(view, {1, 2}), elements / 3);
-  EXPECT_EQ(at(view, {2, 3}), 6148914691236517204u);  // 2 (2^63 - 1) / 3, rounded down
+  EXPECT_EQ(at(view, {1, 2}), kBegin + elements / 3);
+  EXPECT_EQ(at(view, {2, 3}), kBegin + 6148914691236517204u);  // 2 (2^63 - 1) / 3, rounded down
   EXPECT_EQ(view.count({0, 1}) + view.count({1, 2}) + view.count({2, 3}), elements);
 }
 
 TEST(View, SlicesMeetWithoutGaps) {
   for (std::size_t elements : {1ul, 2ul, 3ul, 4 * kGiB - 1, 4 * kGiB, 7 * kGiB + 5}) {
-    const View view = view_of(elements, 8, 0);
+    const View view = view_of(elements, 8);
     for (Unit unit = 0; unit + 2 < 3; ++unit)
       EXPECT_EQ(at(view, {unit, unit + 1}) + view.bytes({unit, unit + 1}),
                 at(view, {unit + 1, unit + 2}));
