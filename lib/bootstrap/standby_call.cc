@@ -17,6 +17,7 @@ namespace echelon {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{20};
+constexpr std::chrono::milliseconds kFirstPatience{500};
 
 // Two free ports of one machine can be connected to each other by chance: then nobody listens.
 bool connected_to_itself(const Fd& fd) {
@@ -30,11 +31,15 @@ bool connected_to_itself(const Fd& fd) {
 }  // namespace
 
 StandbyCall::StandbyCall(const Standby& standby, int seat, std::chrono::nanoseconds again)
-    : standby_(standby), seat_(seat), key_(standby.door_key(seat)), again_(again) {}
+    : standby_(standby),
+      seat_(seat),
+      key_(standby.door_key(seat)),
+      again_(again),
+      patience_(kFirstPatience) {}
 
 void StandbyCall::begin(Deadline now) {
   state_ = State::kSilent;
-  retry_at_ = Deadline::max();
+  retry_at_ = now + patience_;
   connected_ = false;
   input_.clear();
   challenge_.clear();
@@ -54,7 +59,10 @@ pollfd StandbyCall::watched() const {
 }
 
 StandbyCall::State StandbyCall::advance(Deadline now) {
-  if (now >= retry_at_) begin(now);
+  if (now >= retry_at_) {
+    if (fd_ && state_ == State::kSilent) patience_ *= 2;
+    begin(now);
+  }
   if (!fd_) return state_;
   pollfd entry = watched();
   if (::poll(&entry, 1, 0) <= 0) return state_;

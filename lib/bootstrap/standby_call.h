@@ -2,7 +2,8 @@
 // A survivor's connection to the standby listener of another seat. Who is dead refuses it. Who
 // lives has it accepted by the kernel; what it answers is up to it, and who is stopped answers
 // nothing. Everything else (no way to the host, a connection that ends) proves nothing and is tried
-// again.
+// again. So is a connection on which nothing comes, ever more rarely: of a process that ends while
+// its kernel accepts, the caller may never hear, but the next call is refused.
 //
 // Thread safety: one thread at a time. No call blocks.
 #pragma once
@@ -58,7 +59,8 @@ class StandbyCall {
   Fd fd_;  // empty before it begins and while it pauses
   bool connected_ = false;
   Deadline retry_at_{};
-  std::string input_;  // of the message that comes now
+  std::chrono::nanoseconds patience_;  // with a connection on which nothing comes
+  std::string input_;                  // of the message that comes now
   std::string challenge_, hello_;
   std::unique_ptr<Channel> channel_;
 };

@@ -164,6 +164,22 @@ TEST(WrongSecret, AtADoormanGoesToTheCallersLogOnly) {
   EXPECT_NE(lines.lines[0].find("job's secret"), std::string::npos) << lines.lines[0];
 }
 
+// As a kernel leaves it that has accepted for a process that ends just then: nothing ever comes.
+TEST(Standby, ACallOnADeadConnectionIsMadeAgain) {
+  Listener listener = listen_on_interface("lo");
+  const Standby caller(1, {}, {listener.address, listener.address}, random_secret());
+  StandbyCall call(caller, 0, kSecond);
+  call.advance(Clock::now());
+  pollfd entry{listener.fd.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&entry, 1, static_cast<int>(milliseconds(kSecond).count())), 1);
+  const Fd connection(::accept(listener.fd.get(), nullptr, nullptr));
+  listener.fd = Fd();
+  const auto limit = in(kLong);
+  while (call.advance(Clock::now()) != StandbyCall::State::kNotThere && Clock::now() < limit)
+    std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(call.state(), StandbyCall::State::kNotThere);
+}
+
 TEST(WrongSecret, ClearOnBothSidesAndTheRightOneStillComes) {
   const UniqueId id = listen_for_ranks("lo");
   Lines lines;
