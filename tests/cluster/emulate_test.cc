@@ -92,7 +92,8 @@ TEST_P(EmulateSpeed, LinksHaveIt) {
 INSTANTIATE_TEST_SUITE_P(Shapes, EmulateSpeed,
                          testing::Values(Shape{"2x1:100mbit", 100}, Shape{"3+1+2:200mbit", 200},
                                          Shape{"2x2x1:100mbit/1gbit", 100},
-                                         Shape{"2x1:2x200mbit", 200}));
+                                         Shape{"2x1:2x200mbit", 200},
+                                         Shape{"2x1:400mbit,host1=100mbit", 100}));
 
 void expect_near(const nlohmann::json& value, double expected) {
   EXPECT_NEAR(value.get<double>(), expected, expected * 0.05);

@@ -108,9 +108,9 @@ std::string shape(const std::string& device, double bits) {
                      bits);
 }
 
-std::string shape_host(const Spec& spec) {
+std::string shape_host(const Spec& spec, std::size_t host) {
   std::string lines;
-  for (int nic = 0; nic < spec.nics; ++nic) lines += shape(nic_name(nic), spec.nic_bits);
+  for (int nic = 0; nic < spec.nics; ++nic) lines += shape(nic_name(nic), spec.true_nic_bits(host));
   return lines;
 }
 
@@ -118,7 +118,7 @@ std::string shape_switch(const Spec& spec) {
   std::string lines;
   for (std::size_t h = 0; h < spec.hosts.size(); ++h) {
     for (int nic = 0; nic < spec.nics; ++nic) {
-      lines += shape(port_name(static_cast<int>(h), nic), spec.nic_bits);
+      lines += shape(port_name(static_cast<int>(h), nic), spec.true_nic_bits(h));
     }
   }
   for (int rack = 0; spec.racks > 1 && rack < spec.racks; ++rack) {
@@ -184,7 +184,7 @@ void connect(const Spec& spec, const Namespace& network, const std::vector<Names
   configure.add(network, "tc", shape_switch(spec));
   for (std::size_t h = 0; h < hosts.size(); ++h) {
     configure.add(hosts[h], "ip", configure_host(spec, static_cast<int>(h)));
-    configure.add(hosts[h], "tc", shape_host(spec));
+    configure.add(hosts[h], "tc", shape_host(spec, h));
   }
   configure.finish();
   await_links(spec, network, hosts);

@@ -24,7 +24,10 @@ class Parser {
   Spec parse() {
     Spec spec;
     shape(spec);
-    if (accept(':')) links(spec);
+    if (accept(':')) {
+      links(spec);
+      while (accept(',')) exception(spec);
+    }
     if (at_ < text_.size()) fail(text_.find(':') < at_ ? "the end" : "'x', '+', ':' or the end");
     return spec;
   }
@@ -33,7 +36,7 @@ class Parser {
   [[noreturn]] void fail(const std::string& expected) const {
     throw invalid(
         fmt::format("cluster '{}': position {}: expected {}; forms: 4x2:1gbit, 3+1+2:1gbit, "
-                    "2x2x2:1gbit/10gbit, 4x2:2x1gbit, 4x2",
+                    "2x2x2:1gbit/10gbit, 4x2:2x1gbit, 4x2, 4x2:1gbit,host2=200mbit",
                     text_, at_ + 1, expected));
   }
 
@@ -102,6 +105,21 @@ class Parser {
     }
   }
 
+  // "host2=200mbit"
+  void exception(Spec& spec) {
+    constexpr std::string_view kName = "host";
+    if (text_.substr(at_, kName.size()) != kName) fail("a host such as host2");
+    at_ += kName.size();
+    std::size_t host = 0;
+    const char* end = text_.data() + text_.size();
+    const auto [next, error] = std::from_chars(text_.data() + at_, end, host);
+    if (error != std::errc() || host >= spec.hosts.size())
+      fail(fmt::format("the number of a host, 0 to {}", spec.hosts.size() - 1));
+    at_ = static_cast<std::size_t>(next - text_.data());
+    if (!accept('=')) fail("'=' and the speed that the host's link really has");
+    spec.hosts[host].nic_bits = rate();
+  }
+
   double rate() {
     const std::size_t start = at_;
     double value = 0;
@@ -141,6 +159,10 @@ int Spec::ranks() const {
   int sum = 0;
   for (const HostSpec& host : hosts) sum += host.ranks;
   return sum;
+}
+
+double Spec::true_nic_bits(std::size_t host) const {
+  return hosts[host].nic_bits > 0 ? hosts[host].nic_bits : nic_bits;
 }
 
 Spec parse_spec(std::string_view text) { return Parser(text).parse(); }

@@ -5,6 +5,7 @@
 //   2x2x2:1gbit/10gbit     2 racks of 2 hosts of 2 ranks; rack uplink / host link
 //   4x2:2x1gbit            two NICs of 1 Gbit/s in every host
 //   4x2                    links as fast as the machine can copy
+//   4x2:1gbit,host2=200mbit  the same as 4x2:1gbit for whoever asks, but host2's link is slower
 #pragma once
 
 #include <string>
@@ -16,6 +17,7 @@ namespace echelon::cluster {
 struct HostSpec {
   int rack = 0;
   int ranks = 1;
+  double nic_bits = 0;  // bit/s that each NIC really has; 0: what the cluster says
 };
 
 struct Spec {
@@ -26,6 +28,7 @@ struct Spec {
   double uplink_bits = 0;  // bit/s of each rack's uplink; 0: unshaped or a single rack
 
   int ranks() const;
+  double true_nic_bits(std::size_t host) const;  // of each NIC; 0: unshaped
 };
 
 // Throws ECH_ERR_INVALID that names the position and what was expected there.

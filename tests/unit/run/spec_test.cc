@@ -63,6 +63,16 @@ TEST(Spec, Unshaped) {
   EXPECT_EQ(parse_spec("2x2x2").uplink_bits, 0);
 }
 
+TEST(Spec, AHostMayHaveAnotherSpeedThanItsFabricSays) {
+  const Spec spec = parse_spec("4x2:1gbit,host2=200mbit,host0=2gbit");
+  EXPECT_EQ(spec.nic_bits, 1e9);
+  EXPECT_EQ(spec.true_nic_bits(0), 2e9);
+  EXPECT_EQ(spec.true_nic_bits(1), 1e9);
+  EXPECT_EQ(spec.true_nic_bits(2), 2e8);
+  EXPECT_EQ(run::fabric_toml(spec), run::fabric_toml(parse_spec("4x2:1gbit")));
+  EXPECT_EQ(parse_spec("2x2x1:1gbit/1gbit,host3=100mbit").true_nic_bits(3), 1e8);
+}
+
 TEST(Spec, ErrorsNameThePositionAndWhatWasExpected) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "position 1: expected a number from 1"},
@@ -80,6 +90,13 @@ TEST(Spec, ErrorsNameThePositionAndWhatWasExpected) {
       {"2x2x2:1gbit", "position 12: expected '/'"},
       {"4x2:99x1gbit", "position 5: expected NICs per host from 1 to 8"},
       {"4x2:1gbit ", "position 10: expected the end"},
+      {"4x2:1gbit,", "position 11: expected a host such as host2"},
+      {"4x2:1gbit,h2=1mbit", "position 11: expected a host such as host2"},
+      {"4x2:1gbit,host4=1mbit", "position 15: expected the number of a host, 0 to 3"},
+      {"4x2:1gbit,host-1=1mbit", "position 15: expected the number of a host, 0 to 3"},
+      {"4x2:1gbit,host1", "position 16: expected '='"},
+      {"4x2:1gbit,host1=1", "position 18: expected kbit"},
+      {"4x2,host1=1mbit", "position 4: expected 'x', '+', ':' or the end"},
       {"4x2 ", "position 4: expected 'x', '+', ':' or the end"},
       {"3+", "position 3: expected ranks of a host"},
       {"3+1x2", "position 4: expected"},
