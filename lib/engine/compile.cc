@@ -56,11 +56,13 @@ class Compiler {
       Items& items = items_[t.step];
       for_pieces(t.slice, [&](Slice piece) {
         if (t.from == goal_.rank) {
-          items.sends.push_back({t.to, piece, sent[t.to]++, Place::kInput});
+          items.sends.push_back(
+              {t.to, piece, sent[t.to]++, Place::kInput, t.action == Action::kCopy});
           return;
         }
         auto& list = t.action == Action::kCopy ? items.receives : items.incoming;
-        list.push_back({t.from, piece, received[t.from]++, Place::kWork});
+        list.push_back(
+            {t.from, piece, received[t.from]++, Place::kWork, t.action == Action::kCopy});
       });
       program_.needs_messages = true;
     }

@@ -17,6 +17,7 @@ namespace {
 constexpr int kLanesWithoutGroup = 8;
 constexpr unsigned kPollsPerNetworkPoll = 8;
 constexpr unsigned kIdlePollsPerCheck = 1024;
+
 // The part of `task` that runs in elements [begin, end) of every block.
 SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
   const Program& program = *task.program;
@@ -25,6 +26,7 @@ SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
   work.dtype = task.dtype;
   work.op = task.op;
   work.fingerprint = task.signature.fingerprint();
+  work.metered = task.metered && program.copies_tell;
   work.result = result_of(task.goal, program.units);
   if (task.op == ECH_AVG) work.divisor = task.goal.size;
 
@@ -47,14 +49,17 @@ bool needs_scratch(const Task& task) {
   return task.output == nullptr || task.program->work_outside_own_block;
 }
 
+std::size_t segments_of(const Task& task) { return (task.count + task.segment - 1) / task.segment; }
+
 }  // namespace
 
-Engine::Engine(EngineParts parts) : parts_(std::move(parts)), activity_(parts_.board) {
+Engine::Engine(EngineParts parts)
+    : parts_(std::move(parts)), activity_(parts_.board), meter_(parts_.host_of_rank, parts_.rank) {
   const int lanes = parts_.group ? parts_.group->lanes() : kLanesWithoutGroup;
   if (parts_.memory == nullptr) parts_.memory = std::make_unique<HostMemory>(lanes);
   for (int lane = 0; lane < lanes; ++lane) {
     lanes_.push_back(std::make_unique<Segment>(
-        Media{parts_.transport.get(), parts_.group.get(), parts_.memory.get(), lane}));
+        Media{parts_.transport.get(), parts_.group.get(), parts_.memory.get(), lane, &meter_}));
   }
 }
 
@@ -65,7 +70,7 @@ Engine::~Engine() {
 Operation* Engine::start(const Task& task) { return enqueue(task, false); }
 
 Operation* Engine::enqueue(const Task& task, bool fence) {
-  assert(task.count > 0 && task.segment > 0);
+  assert(task.count > 0 && (task.program == nullptr || task.segment > 0));
   obey_interrupt();
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
   if (free_.empty()) {
@@ -80,7 +85,7 @@ Operation* Engine::enqueue(const Task& task, bool fence) {
   operation->task_ = task;
   operation->fence_ = fence;
   operation->sequence_ = next_sequence_++;
-  operation->segments_ = (task.count + task.segment - 1) / task.segment;
+  operation->segments_ = task.program == nullptr ? 1 : segments_of(task);
   operation->deadline_ = Clock::now() + task.timeout;
   activity_.begin(operation->sequence_, task.signature,
                   static_cast<std::uint32_t>(operation->segments_));
@@ -109,26 +114,41 @@ void Engine::release(Operation* operation) {
 void Engine::admit() {
   while (!queue_.empty() && fence_ == nullptr) {
     Segment& lane = *lanes_[next_segment_ % lanes_.size()];
-    if (lane.active()) return;
     Operation& operation = *queue_.front();
-    const Task& task = operation.task_;
-    const std::size_t begin = operation.started_ * task.segment;
-    const std::size_t end = std::min(task.count, begin + task.segment);
-    SegmentWork work = segment_work(task, begin, end);
-    work.operation = &operation;
-    work.number = next_segment_++;
-    std::size_t scratch_stride = 0;
-    if (needs_scratch(task)) {
-      if (task.output != nullptr) work.deliver_to = work.view.work.data;
-      scratch_stride = std::max<std::size_t>(1, (end - begin) * work.view.element_size);
-    }
-    lane.begin(work, scratch_stride);
-    ++active_;
-    if (operation.fence_) fence_ = &operation;
-    if (++operation.started_ == operation.segments_) queue_.pop_front();
+    if (lane.active() || !has_plan(operation)) return;
+    give_lane(lane, operation);
+    if (operation.started_ == operation.segments_) queue_.pop_front();
     lane.advance();
     if (lane.ended()) end_segment(lane);
   }
+}
+
+bool Engine::has_plan(Operation& operation) {
+  Task& task = operation.task_;
+  if (task.program != nullptr) return true;
+  if (!parts_.planner->plan(task, operation.sequence_)) return false;
+  operation.segments_ = segments_of(task);
+  activity_.begin(operation.sequence_, task.signature,
+                  static_cast<std::uint32_t>(operation.segments_));
+  return true;
+}
+
+void Engine::give_lane(Segment& lane, Operation& operation) {
+  const Task& task = operation.task_;
+  const std::size_t begin = operation.started_ * task.segment;
+  const std::size_t end = std::min(task.count, begin + task.segment);
+  SegmentWork work = segment_work(task, begin, end);
+  work.operation = &operation;
+  work.number = next_segment_++;
+  std::size_t scratch_stride = 0;
+  if (needs_scratch(task)) {
+    if (task.output != nullptr) work.deliver_to = work.view.work.data;
+    scratch_stride = std::max<std::size_t>(1, (end - begin) * work.view.element_size);
+  }
+  lane.begin(work, scratch_stride);
+  ++active_;
+  ++operation.started_;
+  if (operation.fence_) fence_ = &operation;
 }
 
 void Engine::interrupt() noexcept {
@@ -221,6 +241,7 @@ void Engine::finish(Operation& operation, ech_status status) {
 
 void Engine::count(const Task& task) {
   ++counters_.operations;
+  if (task.program == nullptr) return;  // it failed before its turn
   counters_.bytes += task.count * task.program->blocks * size_of(task.dtype);
 }
 
@@ -260,8 +281,9 @@ void Engine::run(const Task& task) {
 }
 
 bool Engine::is_direct(const Task& task) const {
-  return task.program->one_allreduce_call && task.segment >= task.count && active_ == 0 &&
-         queue_.empty() && failure_ == ECH_OK && parts_.group != nullptr;
+  return task.program != nullptr && task.program->one_allreduce_call &&
+         task.segment >= task.count && active_ == 0 && queue_.empty() && failure_ == ECH_OK &&
+         parts_.group != nullptr;
 }
 
 void Engine::run_direct(const Task& task) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lib/base/activity.h"
+#include "lib/engine/link_meter.h"
 #include "lib/engine/program.h"
 #include "lib/engine/segment.h"
 #include "transports/group.h"
@@ -31,16 +32,17 @@ using Clock = std::chrono::steady_clock;
 
 // One collective as the caller asked for it, validated, with the program that does it.
 struct Task {
-  const Program* program = nullptr;  // outlives the operation
+  const Program* program = nullptr;  // outlives the operation; null: the planner is asked for it
   Goal goal{};
   ech_dtype dtype = ECH_UINT8;
   ech_op op = ECH_SUM;
   const std::byte* input = nullptr;
   std::byte* output = nullptr;  // nullptr where the goal leaves nothing
   std::size_t count = 0;        // elements per block, > 0
-  std::size_t segment = 0;      // elements per block of one segment, > 0
+  std::size_t segment = 0;      // elements per block of one segment, > 0 with a program
   std::chrono::nanoseconds timeout{};
-  Signature signature;  // what the caller asked for
+  Signature signature;   // what the caller asked for
+  bool metered = false;  // alike on all ranks: its large messages tell how fast links are
 };
 
 class Operation {
@@ -78,12 +80,24 @@ class Watch {
   virtual void report(const Error& error) noexcept = 0;  // this rank's operations have failed
 };
 
+// Who knows the program of a task that was started without one.
+class Planner {
+ public:
+  virtual ~Planner() = default;
+  // Asked when all operations before `sequence` are under way or have ended. Sets program and
+  // segment; false when what they depend on has not ended yet.
+  virtual bool plan(Task& task, std::uint64_t sequence) = 0;
+};
+
 struct EngineParts {
   std::unique_ptr<Transport> transport;  // may be null when no program needs messages
   std::unique_ptr<GroupEngine> group;    // may be null when no program has calls
   Group group_ranks;                     // members of `group`, in its order
   std::unique_ptr<Memory> memory;        // null: host memory
   Watch* watch = nullptr;                // may be null; outlives the engine
+  Planner* planner = nullptr;            // may be null when every task has a program; outlives it
+  std::vector<int> host_of_rank;         // empty: links are not metered
+  int rank = 0;                          // this one, among them
   std::span<std::byte> board;            // for its activity; empty: memory of its own
   std::chrono::nanoseconds spin{200'000};
   int patience = 24;  // polls of shared memory before a rank first gives way
@@ -136,7 +150,11 @@ class Engine {
   ech_status failed() const { return failure_; }
   const std::string& failure() const { return failure_text_; }
 
+  // Operations that have not ended: others may wait for this rank to move them.
+  bool busy() const { return active_ > 0 || !queue_.empty(); }
+
   const EngineCounters& counters() const { return counters_; }
+  LinkMeter& meter() { return meter_; }
   const Transport* transport() const { return parts_.transport.get(); }
   Transport* transport() { return parts_.transport.get(); }
   const GroupEngine* group() const { return parts_.group.get(); }
@@ -155,6 +173,8 @@ class Engine {
 
   Operation* enqueue(const Task& task, bool fence);
   void admit();
+  bool has_plan(Operation& operation);
+  void give_lane(Segment& lane, Operation& operation);
   bool advance_lanes();
   void end_segment(Segment& segment);
   void finish(Operation& operation, ech_status status);
@@ -191,6 +211,7 @@ class Engine {
 
   EngineParts parts_;
   Activity activity_;
+  LinkMeter meter_;
   std::vector<std::unique_ptr<Segment>> lanes_;
   std::vector<std::unique_ptr<Operation>> pool_;  // all operations ever made
   std::vector<Operation*> free_;

@@ -21,7 +21,8 @@ struct Hop {
   int peer;
   Slice slice;
   std::uint32_t ordinal;
-  Place place;  // of the bytes to send
+  Place place;          // of the bytes to send
+  bool copies = false;  // where it arrives it is not added to anything
 };
 
 // Messages that are reduced together with this rank's own operand into one slice of work, in order
@@ -59,6 +60,9 @@ struct Program {
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;
   bool one_allreduce_call = false;  // nothing but one group call, over all of the buffer
+  // What is copied, and not added up, has been added up by all ranks: whoever sends it knows that
+  // they take part, so it tells how fast the links are. Set by who knows the plan.
+  bool copies_tell = false;
 };
 
 // What a program shall compute.

@@ -20,6 +20,7 @@ void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
   stage_ = Stage::kBetween;
   awaits_memory_ = false;
   failed_ = nullptr;
+  spare_.splice(spare_.end(), unconfirmed_);
   if (scratch_stride == 0) return;
   const std::size_t bytes = scratch_stride * work.program->blocks;
   work_.view.work = {media_.memory->reserve(media_.lane, Memory::Use::kWork, bytes),
@@ -27,8 +28,8 @@ void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
 }
 
 bool Segment::advance() {
-  bool moved = false;
-  while (stage_ != Stage::kEnded && advance_stage()) moved = true;
+  bool moved = !unconfirmed_.empty() && take_confirmations();
+  while (stage_ != Stage::kEnded && failed_ == nullptr && advance_stage()) moved = true;
   return moved;
 }
 
@@ -56,7 +57,7 @@ bool Segment::advance_stage() {
       stage_ = Stage::kBetween;
       return true;
     case Stage::kDelivering:
-      if (!memory_done()) return false;
+      if (!memory_done() || !unconfirmed_.empty()) return false;
       stage_ = Stage::kEnded;
       return true;
     case Stage::kEnded:
@@ -110,6 +111,8 @@ void Segment::post(const Step& step) {
   incoming_.assign(step.incoming.size(), Completion());
   merged_.assign(step.merges.size(), 0);
   incoming_at_.clear();
+  confirmed_.clear();
+  if (work_.metered) prepare_confirmations(step);
   std::size_t scratch = 0;
   for (const Hop& m : step.incoming) scratch += aligned(view.bytes(m.slice));
   std::byte* at =
@@ -131,6 +134,59 @@ void Segment::post(const Step& step) {
     media_.transport->send(m.peer, tag(m), {view.at(m.place, m.slice), view.bytes(m.slice)},
                            sends_[i]);
   }
+}
+
+bool Segment::is_metered(const Hop& m) const {
+  return work_.metered && m.copies && media_.meter->wants(m.peer, work_.view.bytes(m.slice));
+}
+
+void Segment::prepare_confirmations(const Step& step) {
+  confirmations_.assign(step.receives.size(), Completion{true});
+  for (const Hop& m : step.receives) confirmed_.push_back(!is_metered(m));
+  await_confirmations(step);
+}
+
+void Segment::await_confirmations(const Step& step) {
+  const auto now = std::chrono::steady_clock::now();
+  for (const Hop& m : step.sends) {
+    if (!is_metered(m)) continue;
+    if (spare_.empty()) spare_.emplace_back();
+    unconfirmed_.splice(unconfirmed_.end(), spare_, spare_.begin());
+    Unconfirmed& sent = unconfirmed_.back();
+    sent.peer = m.peer;
+    sent.bytes = work_.view.bytes(m.slice);
+    media_.transport->receive(m.peer, confirmation_tag(m), {&sent.content, 1}, sent.confirmation);
+    media_.meter->began(m.peer, now);
+  }
+}
+
+bool Segment::take_confirmations() {
+  const auto now = std::chrono::steady_clock::now();
+  const std::size_t before = unconfirmed_.size();
+  for (auto next = unconfirmed_.begin(); next != unconfirmed_.end();) {
+    const auto sent = next++;
+    if (!sent->confirmation.done) continue;
+    if (sent->confirmation.status != ECH_OK) {
+      failed_ = &sent->confirmation;
+      return true;
+    }
+    media_.meter->ended(sent->peer, sent->bytes, now);
+    spare_.splice(spare_.end(), unconfirmed_, sent);
+  }
+  return unconfirmed_.size() < before;
+}
+
+// Of what has come. True when nothing is left to be confirmed in this step.
+bool Segment::confirm(const Step& step) {
+  static constexpr std::byte kContent{};
+  for (std::size_t i = 0; i < receives_.size(); ++i) {
+    if (confirmed_[i] || !receives_[i].done || receives_[i].status != ECH_OK) continue;
+    const Hop& m = step.receives[i];
+    confirmed_[i] = 1;
+    media_.transport->send(m.peer, confirmation_tag(m), {&kContent, 1}, confirmations_[i]);
+  }
+  return std::ranges::find(confirmed_, 0) == confirmed_.end() &&
+         all_done(confirmations_, 0, confirmations_.size());
 }
 
 void Segment::start_call(const Call& call) {
@@ -162,8 +218,9 @@ bool Segment::complete(const Step& step) {
   const bool sends_done = all_done(sends_, 0, sends_.size());
   const bool receives_done = all_done(receives_, 0, receives_.size());
   const bool merges_done = apply_merges(step, sends_done);
+  const bool all_confirmed = confirmed_.empty() || confirm(step);
   if (call_pending_ && media_.group->done(media_.lane)) call_pending_ = false;
-  awaits_messages_ = !(sends_done && receives_done && merges_done);
+  awaits_messages_ = !(sends_done && receives_done && merges_done && all_confirmed);
   return !awaits_messages_ && !call_pending_ && failed_ == nullptr;
 }
 

@@ -2,8 +2,10 @@
 // One segment of an operation on its way through the steps of a program.
 #pragma once
 
+#include <list>
 #include <vector>
 
+#include "lib/engine/link_meter.h"
 #include "lib/engine/program.h"
 #include "lib/engine/view.h"
 #include "transports/group.h"
@@ -26,6 +28,7 @@ struct SegmentWork {
   std::byte* deliver_to = nullptr;  // where to copy the result; nullptr: it is in its place
   std::uint64_t number = 0;
   std::uint16_t fingerprint = 0;  // of the caller's call
+  bool metered = false;           // large messages between hosts are confirmed, and timed
 };
 
 struct Media {
@@ -33,6 +36,7 @@ struct Media {
   GroupEngine* group = nullptr;
   Memory* memory = nullptr;
   int lane = 0;
+  LinkMeter* meter = nullptr;
 };
 
 // Thread safety: none. Memory is kept from use to use.
@@ -53,7 +57,9 @@ class Segment {
   bool ended() const { return stage_ == Stage::kEnded; }
 
   // Whether messages, and not only the group, keep it from going on.
-  bool awaits_messages() const { return stage_ == Stage::kRunning && awaits_messages_; }
+  bool awaits_messages() const {
+    return (stage_ == Stage::kRunning && awaits_messages_) || !unconfirmed_.empty();
+  }
 
   // Whether the memory keeps it from going on.
   bool awaits_memory() const { return active() && awaits_memory_; }
@@ -69,7 +75,7 @@ class Segment {
     kBetween,     // steps: next_ is to be entered
     kCopying,     // the copies that come first in step next_
     kRunning,     // the rest of it
-    kDelivering,  // the result: all steps are done
+    kDelivering,  // the result, while what was sent may still be to be confirmed
     kEnded,
   };
 
@@ -78,6 +84,11 @@ class Segment {
   void start_step(const Step& step);
   void post(const Step& step);
   bool memory_done();
+  bool is_metered(const Hop& message) const;
+  void prepare_confirmations(const Step& step);
+  void await_confirmations(const Step& step);
+  bool take_confirmations();
+  bool confirm(const Step& step);
   void start_call(const Call& call);
   bool complete(const Step& step);
   bool apply_merges(const Step& step, bool sends_done);
@@ -85,6 +96,16 @@ class Segment {
   void deliver();
   bool all_done(const std::vector<Completion>& completions, std::size_t begin, std::size_t end);
   Tag tag(const Hop& message) const;
+  Tag confirmation_tag(const Hop& message) const { return tag(message) | kConfirmation; }
+
+  // A message that was sent, and whose confirmation has not come.
+  struct Unconfirmed {
+    int peer;
+    std::size_t bytes;
+    std::byte content;
+    Completion confirmation;
+  };
+  static constexpr Tag kConfirmation = 1 << 19;  // no program has as many messages
 
   const Media media_;
   SegmentWork work_;
@@ -94,6 +115,10 @@ class Segment {
   bool awaits_messages_ = false;
   bool awaits_memory_ = false;
   std::vector<Completion> sends_, receives_, incoming_;
+  std::list<Unconfirmed> unconfirmed_;     // of all steps so far
+  std::list<Unconfirmed> spare_;           // memory for more
+  std::vector<Completion> confirmations_;  // that we send, one per receive; of the others, done
+  std::vector<char> confirmed_;            // by receive, or it needs not be
   std::vector<char> merged_;
   std::vector<std::byte*> incoming_at_;
   std::vector<GroupPart> parts_;

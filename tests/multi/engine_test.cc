@@ -4,89 +4,21 @@
 
 #include <gtest/gtest.h>
 
-#include <barrier>
-#include <numeric>
-
-#include "algorithms/hierarchical.h"
+#include "tests/multi/engine_ranks.h"
 #include "tests/support/late_memory.h"
 #include "tests/support/ranks.h"
-#include "transports/faulty/faulty.h"
-#include "transports/loopback/loopback_group.h"
-#include "transports/loopback/loopback_transport.h"
 
 namespace echelon {
 namespace {
 
+using test::kLanes;
+using test::make_engine;
+using test::Meeting;
+using test::Shape;
+
 using Value = std::int64_t;
 
 Value input_at(int rank, std::size_t i) { return (rank + 1) * 1000 + static_cast<Value>(i % 97); }
-
-// hosts[h] ranks on host h, numbered through; native inside hosts, `across` between them.
-struct Shape {
-  std::vector<int> hosts;
-  Algorithm inside = Algorithm::kNative;
-  Algorithm across = Algorithm::kRing;
-  Ownership ownership = Ownership::kSplit;
-
-  int size() const { return std::accumulate(hosts.begin(), hosts.end(), 0); }
-  std::vector<Group> groups() const {
-    std::vector<Group> all;
-    int next = 0;
-    for (int n : hosts) {
-      std::vector<int> members(n);
-      std::iota(members.begin(), members.end(), next);
-      next += n;
-      all.push_back(Group(members));
-    }
-    return all;
-  }
-  Composition composition(ech_collective collective, int root) const {
-    Composition c;
-    c.collective = collective;
-    c.size = size();
-    c.root = root;
-    c.ownership = ownership;
-    const bool flat = hosts.size() == 1;
-    if (!flat) c.tiers.push_back({groups(), inside});
-    c.tiers.push_back({{Group::range(size())}, flat ? inside : across});
-    return c;
-  }
-};
-
-// Everything the threads share to connect.
-struct Meeting {
-  explicit Meeting(const Shape& shape)
-      : messages(shape.size()), groups(shape.size()), everybody(shape.size()) {}
-  std::vector<std::string> messages, groups;
-  std::barrier<> everybody;
-  std::string faults;  // of every rank's transport, see transports/faulty
-};
-
-constexpr int kLanes = 8;
-
-Engine make_engine(const Shape& shape, int rank, Meeting& meeting,
-                   std::unique_ptr<Memory> memory = nullptr) {
-  auto medium = open_loopback();
-  if (!meeting.faults.empty())
-    medium = with_faults(std::move(medium), parse_faults(meeting.faults));
-  auto group_medium = make_loopback_group(kLanes);
-  meeting.messages[rank] = medium->address();
-  meeting.groups[rank] = group_medium->address();
-  meeting.everybody.arrive_and_wait();
-  EngineParts parts;
-  parts.memory = std::move(memory);
-  parts.transport = medium->connect(rank, meeting.messages);
-  for (const Group& host : shape.groups()) {
-    const int self = host.index_of(rank);
-    if (self < 0 || host.size() < 2) continue;
-    std::vector<std::string> members;
-    for (int r : host.ranks()) members.push_back(meeting.groups[r]);
-    parts.group = group_medium->connect(self, members);
-    parts.group_ranks = host;
-  }
-  meeting.everybody.arrive_and_wait();
-  return Engine(std::move(parts));
-}
 
 struct Case {
   ech_collective collective;
