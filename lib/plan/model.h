@@ -51,6 +51,13 @@ struct Shape {
 
 Shape make_shape(const Layout& layout, bool native);
 
+// What plans take for the link of `child` to the rest of its group, bytes/s in one direction, when
+// so many of its ranks use it at once.
+double child_speed(const TierGroup& group, std::size_t child, int streams);
+
+// Has plans take `speed`, which users of the link have measured, from now on.
+void set_child_speed(TierGroup& group, std::size_t child, double speed);
+
 struct Prediction {
   double seconds = 0;
   int rounds = 0;           // messages or hand-overs one after the other, for one segment

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "lib/base/error.h"
@@ -40,6 +41,13 @@ std::string bytes_text(std::size_t bytes) {
   double value = static_cast<double>(bytes);
   for (; value >= 1024 && unit < 3; ++unit) value /= 1024;
   return fmt::format("{:.4g} {}", value, unit == 0 ? "B" : kUnits[unit]);
+}
+
+bool adds_before_it_spreads(const Recipe& recipe) {
+  return recipe.ownership == Ownership::kSplit &&
+         std::ranges::all_of(recipe.algorithms, [](Algorithm a) {
+           return supports(a, GroupAction::kReduceScatter) && supports(a, GroupAction::kAllgather);
+         });
 }
 
 std::string to_text(const Recipe& recipe) {

@@ -29,6 +29,10 @@ struct Recipe {
 
 std::string to_text(const Recipe& recipe);
 
+// Whether it does an allreduce by adding everything up in one phase and spreading it in the next: a
+// rank that sends something to be copied has it from all.
+bool adds_before_it_spreads(const Recipe& recipe);
+
 // Throws ECH_ERR_INVALID that shows the grammar and where `text` departs from it.
 Recipe parse_recipe(std::string_view text);
 

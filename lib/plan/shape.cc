@@ -33,10 +33,7 @@ Link for_users(Link link) {
 }
 
 double bandwidth_of(const TierGroup& group, std::size_t child) {
-  const double streams = for_users(group.link).bytes_per_second * group.children[child].size();
-  if (child >= group.child_bandwidth.size() || group.child_bandwidth[child] <= 0) return streams;
-  return std::min(streams,
-                  group.child_bandwidth[child] * payload(group.link.kind, group.child_source));
+  return child_speed(group, child, group.children[child].size());
 }
 
 // The group as if nothing lay between its ranks and it.
@@ -105,6 +102,20 @@ TierShape tier_shape(const Tier& tier, int size) {
 }
 
 }  // namespace
+
+double child_speed(const TierGroup& group, std::size_t child, int streams) {
+  const double all = for_users(group.link).bytes_per_second * streams;
+  if (child >= group.child_bandwidth.size() || group.child_bandwidth[child] <= 0) return all;
+  return std::min(all, group.child_bandwidth[child] * payload(group.link.kind, group.child_source));
+}
+
+void set_child_speed(TierGroup& group, std::size_t child, double speed) {
+  const double share = payload(group.link.kind, group.child_source);
+  group.child_bandwidth.resize(group.children.size());
+  for (double& bandwidth : group.child_bandwidth) bandwidth *= share;  // one source for all
+  group.child_bandwidth[child] = speed;
+  group.child_source = Source::kMeasured;
+}
 
 Shape make_shape(const Layout& layout, bool native) {
   Shape shape;
