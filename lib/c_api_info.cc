@@ -133,3 +133,17 @@ ech_status ech_comm_counters(const ech_comm* comm, ech_counters* counters) {
     std::memcpy(counters, &now, now.struct_size);
   });
 }
+
+ech_status ech_comm_stats(const ech_comm* comm, ech_stats* stats) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    require(stats != nullptr, "stats is NULL");
+    require(stats->struct_size >= sizeof stats->struct_size, "stats.struct_size is 0");
+    ech_stats now{};
+    const std::size_t known = std::min(stats->struct_size, sizeof now);
+    std::memcpy(&now, stats, known);  // with the caller's arrays
+    comm->communicator->statistics(now);
+    now.struct_size = known;
+    std::memcpy(stats, &now, known);
+  });
+}

@@ -21,7 +21,6 @@ constexpr std::size_t kMostCallsAhead = 64;
 constexpr std::size_t kMostBytesAhead = 64 << 20;
 constexpr std::chrono::hours kLongAgo{1};      // longer than any patience
 constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
-constexpr std::size_t kElementsPerLine = 64;   // segments begin at multiples of it
 
 // What plans may use: a single host has no message transport unless somebody asked for a plan.
 Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
@@ -37,8 +36,14 @@ std::optional<Recipe> wanted_recipe(const Options& options, const Shape& shape) 
   return wanted;
 }
 
-EngineParts with_watch(EngineParts parts, Watch* watch) {
-  parts.watch = watch;
+struct Helpers {
+  Watch* watch;
+  Planner* planner;
+};
+
+EngineParts with(EngineParts parts, const Helpers& helpers) {
+  parts.watch = helpers.watch;
+  parts.planner = helpers.planner;
   return parts;
 }
 
@@ -75,16 +80,6 @@ bool one_way(const Invocation& in) {
   return in.collective == ECH_BROADCAST || in.collective == ECH_REDUCE;
 }
 
-// Elements per block of a segment, all segments but the last equal.
-std::size_t segment_elements(const Plan& plan, std::size_t count, std::size_t bytes) {
-  const std::size_t wanted = plan.choice.best.recipe.segment;
-  if (wanted == 0 || wanted >= bytes) return count;
-  const std::size_t segments = (bytes + wanted - 1) / wanted;
-  const std::size_t even = (count + segments - 1) / segments;
-  const std::size_t rounded = (even + kElementsPerLine - 1) / kElementsPerLine * kElementsPerLine;
-  return std::min(count, rounded);
-}
-
 }  // namespace
 
 Communicator::Communicator(CommunicatorParts parts)
@@ -99,7 +94,7 @@ Communicator::Communicator(CommunicatorParts parts)
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
       plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
-      engine_(with_watch(std::move(parts.engine), this)) {
+      engine_(with(std::move(parts.engine), {this, this})) {
   const std::vector<int> local = layout_.ranks_of_host(host_index());
   local_size_ = static_cast<int>(local.size());
   local_rank_ = static_cast<int>(std::ranges::find(local, rank_) - local.begin());
@@ -133,10 +128,11 @@ std::string Communicator::waiting(std::chrono::nanoseconds since) {
 
 void Communicator::ask() { control_->waiting(kLongAgo); }
 
-PlanKey Communicator::key_of(const Invocation& in) const {
-  const bool blocks = in.collective == ECH_REDUCE_SCATTER || in.collective == ECH_ALLGATHER;
-  const std::size_t elements = blocks ? in.count * size() : in.count;
-  return {in.collective, elements * size_of(in.dtype), in.root};
+PlanKey Communicator::key_of(const Task& task) const {
+  const ech_collective collective = task.goal.collective;
+  const bool blocks = collective == ECH_REDUCE_SCATTER || collective == ECH_ALLGATHER;
+  const std::size_t elements = blocks ? task.count * size() : task.count;
+  return {collective, elements * size_of(task.dtype), task.goal.root};
 }
 
 Invocation Communicator::barrier(double timeout) {
@@ -179,30 +175,49 @@ void Communicator::agree(const Signature& signature) {
   throw error;
 }
 
-Operation* Communicator::start(const Invocation& in) {
+// What every call does first. True when there is something to do. Whether a period is over depends
+// on nothing but the calls that were made before: on all ranks the same.
+bool Communicator::prepare(const Invocation& in) {
+  notes_.comes();
   if (options_.check) agree(signature_of(in));
+  if (notes_.period_is_over() && size() > 1) close_period();
   fence_if_far_ahead(in);
-  Operation* operation = nullptr;
-  if (in.count > 0)
-    operation = engine_.start(task_of(in, signature_of(in)));
-  else if (in.collective == ECH_BARRIER)
-    operation = engine_.start(task_of(barrier(in.timeout), signature_of(in)));
-  else
-    engine_.note(signature_of(in));
+  if (in.count > 0 || in.collective == ECH_BARRIER) return true;
+  engine_.note(signature_of(in));
   count_ahead(in);
+  return false;
+}
+
+Communicator::Call Communicator::call_of(const Invocation& in) {
+  Call call{in.collective == ECH_BARRIER ? task_of(barrier(in.timeout), signature_of(in))
+                                         : task_of(in, signature_of(in))};
+  call.bytes = key_of(call.task).bytes;
+  call.timed = NoteBook::is_timed(call.task.goal.collective, call.bytes, engine_.next_sequence());
+  call.task.metered = notes_.is_metered(call.bytes);
+  if (call.task.metered) notes_.begin_metering();
+  return call;
+}
+
+Operation* Communicator::start(const Invocation& in) {
+  if (!prepare(in)) return nullptr;
+  const Call call = call_of(in);
+  Operation* const operation = engine_.start(call.task);
+  notes_.called(call.bytes, call.timed);
+  notes_.started();
+  count_ahead(in);
+  if (engine_.busy()) notes_.goes();
   return operation;
 }
 
 void Communicator::run(const Invocation& in) {
-  if (options_.check) agree(signature_of(in));
-  fence_if_far_ahead(in);
-  if (in.count > 0)
-    engine_.run(task_of(in, signature_of(in)));
-  else if (in.collective == ECH_BARRIER)
-    engine_.run(task_of(barrier(in.timeout), signature_of(in)));
-  else
-    engine_.note(signature_of(in));
+  if (!prepare(in)) return;
+  const Call call = call_of(in);
+  const auto start = call.timed ? Clock::now() : Clock::time_point();
+  engine_.run(call.task);
+  if (call.timed) notes_.waited(Clock::now() - start);
+  notes_.called(call.bytes, call.timed);
   count_ahead(in);
+  if (engine_.busy()) notes_.goes();
 }
 
 // A barrier that goes with another call.
@@ -216,8 +231,6 @@ void Communicator::meet(Signature::Kind kind, Deadline until) {
 }
 
 Task Communicator::task_of(const Invocation& in, const Signature& signature) {
-  const PlanKey key = key_of(in);
-  const Plan& plan = plans_.get(key);
   Task task;
   task.goal = {in.collective, rank_, size(), in.root};
   task.dtype = in.dtype;
@@ -227,10 +240,10 @@ Task Communicator::task_of(const Invocation& in, const Signature& signature) {
   if (in.collective == ECH_BROADCAST && rank_ != in.root) task.input = task.output;
   if (in.collective == ECH_REDUCE && rank_ != in.root) task.output = nullptr;
   task.count = in.count;
-  task.segment = segment_elements(plan, in.count, key.bytes);
-  task.program = task.segment >= in.count ? &plan.whole : &plan.cut;
   task.timeout = from_seconds(in.timeout > 0 ? in.timeout : options_.timeout);
   task.signature = signature;
+  if (!exchanges_.empty()) settle();
+  if (exchanges_.empty()) set_plan(task);  // else the engine asks when its turn comes
   return task;
 }
 
@@ -240,7 +253,14 @@ bool Communicator::test(Operation* operation) {
 
 void Communicator::finish(Operation* operation) {
   if (operation == nullptr) return;
+  notes_.comes();
+  const auto begin = Clock::now();
   engine_.wait(*operation);
+  notes_.ended();
+  const PlanKey key = key_of(operation->task());
+  if (NoteBook::is_timed(key.collective, key.bytes, operation->sequence()))
+    notes_.waited(Clock::now() - begin);
+  if (engine_.busy()) notes_.goes();
   const ech_status status = operation->status();
   engine_.release(operation);
   if (status != ECH_OK) throw Error(status, engine_.failure());
@@ -316,12 +336,14 @@ std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadl
 }
 
 std::string Communicator::fabric_text(ech_format format) const {
+  const std::lock_guard lock(fabric_mutex_);
   if (format == ECH_JSON) return to_json(fabric_);
   if (format == ECH_TOML) return to_toml(fabric_);
   return to_text(fabric_, places_);
 }
 
 Choice Communicator::explain(ech_collective collective, std::size_t bytes, int root) {
+  settle();
   return plans_.explain({collective, std::max<std::size_t>(bytes, 1), root});
 }
 

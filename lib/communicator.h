@@ -6,7 +6,9 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "lib/fabric/place.h"
 #include "lib/options.h"
 #include "lib/plans.h"
+#include "lib/statistics.h"
 
 namespace echelon {
 
@@ -51,7 +54,7 @@ struct CommunicatorParts {
 struct Identity;
 struct Membership;
 
-class Communicator final : private Watch, private Attendant {
+class Communicator final : private Watch, private Attendant, private Planner {
  public:
   explicit Communicator(CommunicatorParts parts);
   ~Communicator() override;
@@ -87,6 +90,7 @@ class Communicator final : private Watch, private Attendant {
   std::string fabric_text(ech_format format) const;
   Choice explain(ech_collective collective, std::size_t bytes, int root = 0);
   ech_counters counters() const;
+  void statistics(ech_stats& stats);  // struct_size and arrays as the caller gave them
 
   const std::string& failure() const { return engine_.failure(); }
   const Options& options() const { return options_; }
@@ -106,8 +110,33 @@ class Communicator final : private Watch, private Attendant {
   std::string last_seen(int rank) const override;
   void failed() noexcept override;
 
+  // Planner
+  bool plan(Task& task, std::uint64_t sequence) override;
+
+  // The end of a period: the ranks' notes, gathered by an operation like any other.
+  struct Exchange {
+    std::uint64_t sequence = 0;
+    std::uint64_t timed = 0;  // operations of the period
+    Notes mine;
+    std::vector<Notes> all;
+    Operation* operation = nullptr;  // null until it has been started
+  };
+  // periods.cc
+  void close_period();
+  void settle();
+  void conclude(const Exchange& exchange);
+  void replan(const std::vector<SlowLink>& slow, std::uint64_t from);
+  void set_plan(Task& task);
+
+  struct Call {
+    Task task;
+    std::size_t bytes = 0;
+    bool timed = false;
+  };
   Deadline deadline() const;
-  PlanKey key_of(const Invocation& invocation) const;
+  PlanKey key_of(const Task& task) const;
+  bool prepare(const Invocation& invocation);
+  Call call_of(const Invocation& invocation);
   Task task_of(const Invocation& invocation, const Signature& signature);
   Invocation barrier(double timeout);
   void meet(Signature::Kind kind, Deadline until);
@@ -125,12 +154,18 @@ class Communicator final : private Watch, private Attendant {
   const std::shared_ptr<Standby> standby_;
   const std::vector<int> seats_;
   const int rank_;
-  const Fabric fabric_;
+  mutable std::mutex fabric_mutex_;  // any thread may ask for it
+  Fabric fabric_;                    // but for numbers of links, constant; so is the layout
   const std::vector<RankPlace> places_;
-  const Layout layout_;
+  Layout layout_;
   const std::vector<std::string> rank_names_;
   int local_rank_ = 0, local_size_ = 1;
   Plans plans_;
+  NoteBook notes_;
+  Findings findings_;  // of the last period
+  SlowLinks slow_links_;
+  std::uint64_t replans_ = 0;
+  std::deque<Exchange> exchanges_;  // that have not been settled, in order
   Engine engine_;
   std::byte barrier_in_{}, barrier_out_{};
   std::size_t calls_ahead_ = 0;             // broadcasts and reduces since all waited for all

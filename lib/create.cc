@@ -262,6 +262,8 @@ class Creation {
     }
     if (network) parts_.engine.transport = network->connect(self, network_addresses);
     if (shared) connect_shared(*shared, local, shared_addresses);
+    if (parts_.layout.host_count() > 1) parts_.engine.host_of_rank = parts_.layout.host_of_rank;
+    parts_.engine.rank = self;
     parts_.engine.spin = from_seconds(options_.spin);
     if (!crowded(local)) parts_.engine.patience = kPatienceOfOwners;
     control_->allgather("", deadline_);  // nobody leaves before all have connected

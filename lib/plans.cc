@@ -39,7 +39,15 @@ const Plan& Plans::get(const PlanKey& key) {
   return *last_;
 }
 
-std::unique_ptr<Plan> Plans::make(const PlanKey& key) const {
+void Plans::replan(Shape shape) {
+  shape_ = std::move(shape);
+  for (auto& [key, plan] : plans_) retired_.push_back(std::move(plan));
+  plans_.clear();
+  last_key_ = 0;
+}
+
+std::unique_ptr<Plan> Plans::make(const PlanKey& key) {
+  ++made_;
   auto plan = std::make_unique<Plan>();
   const double bytes = largest_of_class(key.bytes);
   plan->choice = choose(shape_, key.collective, bytes, wanted_for(key.collective));
@@ -51,6 +59,8 @@ std::unique_ptr<Plan> Plans::make(const PlanKey& key) const {
                     rank_);
   plan->whole = compile(schedule, goal, false);
   plan->cut = compile(schedule, goal, true);
+  plan->whole.copies_tell = plan->cut.copies_tell =
+      key.collective == ECH_ALLREDUCE && adds_before_it_spreads(plan->choice.best.recipe);
   return plan;
 }
 

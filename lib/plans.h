@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "lib/engine/program.h"
 #include "lib/plan/choose.h"
@@ -33,22 +34,29 @@ class Plans {
   // not fit are chosen by cost.
   Plans(Shape shape, int rank, std::optional<Recipe> wanted);
 
-  // The pointer stays valid as long as this object.
+  // The reference stays valid as long as this object.
   const Plan& get(const PlanKey& key);
 
   // The choice for exactly this size, with its predictions.
   Choice explain(const PlanKey& key);
 
-  std::uint64_t made() const { return plans_.size(); }
+  // From now on plans are made for `shape`, which has the same ranks and tiers. Those made before
+  // are kept only for the operations that still run.
+  void replan(Shape shape);
+
+  const Shape& shape() const { return shape_; }
+  std::uint64_t made() const { return made_; }
 
  private:
-  std::unique_ptr<Plan> make(const PlanKey& key) const;
+  std::unique_ptr<Plan> make(const PlanKey& key);
   std::optional<Recipe> wanted_for(ech_collective collective) const;
 
-  const Shape shape_;
+  Shape shape_;
   const int rank_;
   const std::optional<Recipe> wanted_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Plan>> plans_;
+  std::vector<std::unique_ptr<Plan>> retired_;
+  std::uint64_t made_ = 0;
   std::uint64_t last_key_ = 0;  // never a key
   const Plan* last_ = nullptr;
 };

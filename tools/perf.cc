@@ -96,6 +96,7 @@ void add_how(CLI::App& app, Given& given) {
                              {"osu", Format::kOsu}}))
       ->description("text, json, csv or osu [text]");
   app.add_flag("--plans", s.plans, "Show the fabric and every plan first");
+  app.add_flag("--stats", s.stats, "Say afterwards which rank and which link held up the others");
   CLI::Option* const check = app.add_flag(
       "--check", s.sweep, "Check all types, ops, odd counts and places; do not measure");
   app.add_flag("--demo", s.demo, "Fabric, plans, times, and the gain over a flat ring")

@@ -144,6 +144,13 @@ inline ech_unique_id unique_id(const char* interface_name = nullptr) {
   return id;
 }
 
+// As ech_stats, with its arrays.
+struct Statistics {
+  ech_stats numbers = ECH_STATS_INIT;
+  std::vector<double> latenesses;   // by rank
+  std::vector<double> throughputs;  // by host
+};
+
 // Destroying it is collective and ignores failures; destroy() throws them. An empty one, which
 // was moved from or destroyed, may only be assigned to, asked and destroyed.
 // The buffers of the nonblocking forms belong to the operation until its request has ended.
@@ -264,6 +271,17 @@ class Communicator {
     now.struct_size = sizeof now;
     throw_unless_ok(ech_comm_counters(get(), &now));
     return now;
+  }
+
+  Statistics statistics() const {
+    Statistics all;
+    all.latenesses.resize(static_cast<std::size_t>(size()));
+    all.throughputs.resize(static_cast<std::size_t>(host_count()));
+    all.numbers.latenesses = all.latenesses.data();
+    all.numbers.throughputs = all.throughputs.data();
+    throw_unless_ok(ech_comm_stats(get(), &all.numbers));
+    all.numbers.latenesses = all.numbers.throughputs = nullptr;  // a copy would have others
+    return all;
   }
 
  private:

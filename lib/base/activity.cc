@@ -49,7 +49,7 @@ struct Activity::Entry {
 };
 
 bool Signature::is_valid() const {
-  return kind <= kSplit && echelon::is_valid(static_cast<ech_collective>(collective)) &&
+  return kind <= kStatistics && echelon::is_valid(static_cast<ech_collective>(collective)) &&
          echelon::is_valid(static_cast<ech_dtype>(dtype)) &&
          echelon::is_valid(static_cast<ech_op>(op));
 }
@@ -57,6 +57,7 @@ bool Signature::is_valid() const {
 std::string Signature::name() const {
   if (kind == kDestroy) return "destroy";
   if (kind == kSplit) return "split";
+  if (kind == kStatistics) return "exchange of statistics";
   return std::string(name_of(static_cast<ech_collective>(collective)));
 }
 
@@ -164,6 +165,12 @@ void Activity::advance(std::uint64_t sequence, std::uint32_t ended) {
   if (e.head.load(std::memory_order_relaxed) != sequence * 4 + kRunning) return;  // a newer call's
   const std::uint32_t segments = static_cast<std::uint32_t>(e.progress.load());
   e.progress.store(std::uint64_t{ended} << 32 | segments, std::memory_order_relaxed);
+}
+
+void Activity::plan(std::uint64_t sequence, std::uint32_t segments) {
+  Entry& e = entry(sequence);
+  if (e.head.load(std::memory_order_relaxed) != sequence * 4 + kRunning) return;  // a newer call's
+  e.progress.store(segments, std::memory_order_relaxed);
 }
 
 void Activity::end(std::uint64_t sequence) {

@@ -20,7 +20,7 @@ namespace echelon {
 
 // What the caller asked for, in which all ranks must agree.
 struct Signature {
-  enum Kind : std::uint8_t { kCollective, kDestroy, kSplit };
+  enum Kind : std::uint8_t { kCollective, kDestroy, kSplit, kStatistics };
   Kind kind = kCollective;
   std::uint8_t collective = ECH_BARRIER;
   std::uint8_t dtype = ECH_UINT8;
@@ -67,6 +67,7 @@ class Activity {
   explicit Activity(std::span<std::byte> board = {});
 
   void begin(std::uint64_t sequence, const Signature& signature, std::uint32_t segments = 1);
+  void plan(std::uint64_t sequence, std::uint32_t segments);  // known only after it has begun
   void advance(std::uint64_t sequence, std::uint32_t ended);
   void end(std::uint64_t sequence);
 

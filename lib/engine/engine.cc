@@ -128,8 +128,7 @@ bool Engine::has_plan(Operation& operation) {
   if (task.program != nullptr) return true;
   if (!parts_.planner->plan(task, operation.sequence_)) return false;
   operation.segments_ = segments_of(task);
-  activity_.begin(operation.sequence_, task.signature,
-                  static_cast<std::uint32_t>(operation.segments_));
+  activity_.plan(operation.sequence_, static_cast<std::uint32_t>(operation.segments_));
   return true;
 }
 
@@ -240,6 +239,7 @@ void Engine::finish(Operation& operation, ech_status status) {
 }
 
 void Engine::count(const Task& task) {
+  if (task.signature.kind == Signature::kStatistics) return;  // nobody has called it
   ++counters_.operations;
   if (task.program == nullptr) return;  // it failed before its turn
   counters_.bytes += task.count * task.program->blocks * size_of(task.dtype);

@@ -308,5 +308,25 @@ TEST_F(Arguments, CountersCount) {
   EXPECT_EQ(old.bytes, 77u);
 }
 
+TEST_F(Arguments, StatsOfOneRankAreUnknown) {
+  ech_stats stats = ECH_STATS_INIT;
+  expect_invalid(ech_comm_stats(nullptr, &stats), "comm");
+  expect_invalid(ech_comm_stats(comm, nullptr), "stats");
+  double lateness = 7;
+  stats.latenesses = &lateness;
+  for (int i = 0; i < 2000; ++i) ech_allreduce(a, b, 8, ECH_FLOAT32, ECH_SUM, comm);
+  ASSERT_EQ(ech_comm_stats(comm, &stats), ECH_OK);
+  EXPECT_EQ(stats.periods, 0u);
+  EXPECT_EQ(stats.slowest_rank, -1);
+  EXPECT_EQ(lateness, 0);
+  stats.struct_size = 0;
+  expect_invalid(ech_comm_stats(comm, &stats), "stats.struct_size");
+  // An older program's struct; nothing behind it is written.
+  stats.struct_size = offsetof(ech_stats, lateness);
+  stats.lateness = 77;
+  ASSERT_EQ(ech_comm_stats(comm, &stats), ECH_OK);
+  EXPECT_EQ(stats.lateness, 77);
+}
+
 }  // namespace
 }  // namespace echelon::test

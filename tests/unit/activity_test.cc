@@ -56,6 +56,7 @@ TEST(Activity, ProgressOfACallThatIsForgottenIsNobodyElses) {
   Activity activity;
   activity.begin(2, signature(1), 7);
   for (std::uint64_t k = 3; k <= 66; ++k) activity.begin(k, signature(k), 9);
+  activity.plan(2, 3);
   activity.advance(2, 5);
   activity.end(2);
   const Snapshot s = activity.read();
@@ -63,6 +64,17 @@ TEST(Activity, ProgressOfACallThatIsForgottenIsNobodyElses) {
   EXPECT_EQ(s.find(66)->ended, 0u);
   EXPECT_EQ(s.find(66)->segments, 9u);
   EXPECT_TRUE(s.find(66)->running);
+}
+
+TEST(Activity, SegmentsMayBeKnownLater) {
+  Activity activity;
+  activity.begin(2, signature(1));
+  activity.plan(2, 7);
+  activity.advance(2, 4);
+  const Snapshot s = activity.read();
+  ASSERT_NE(s.find(2), nullptr);
+  EXPECT_EQ(s.find(2)->segments, 7u);
+  EXPECT_EQ(s.find(2)->ended, 4u);
 }
 
 TEST(Activity, IsNeverReadHalfWritten) {
@@ -118,7 +130,10 @@ TEST(Snapshot, CallsThatThereCannotBeAreRefused) {
     EXPECT_NE(error_of({6, {bad}}), "") << "would be looked up in a table";
   }
   EnteredCall bad = good;
-  bad.signature.kind = static_cast<Signature::Kind>(3);
+  bad.signature.kind = Signature::kStatistics;
+  EXPECT_EQ(error_of({6, {bad}}), "");
+  EXPECT_EQ(bad.signature.label(7), "exchange of statistics #7");
+  bad.signature.kind = static_cast<Signature::Kind>(Signature::kStatistics + 1);
   EXPECT_NE(error_of({6, {bad}}), "");
 }
 

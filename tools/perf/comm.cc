@@ -96,6 +96,12 @@ std::string Comm::fabric(ech_format format) const {
   return Text(text, ech_text_free).get();
 }
 
+ech_stats Comm::statistics() const {
+  ech_stats stats = ECH_STATS_INIT;
+  require(ech_comm_stats(comm_, &stats), "ech_comm_stats");
+  return stats;
+}
+
 std::string Comm::explain(const ech_question& question, ech_format format) const {
   char* text = nullptr;
   require(ech_comm_explain(comm_, &question, format, &text), "ech_comm_explain");

@@ -65,6 +65,7 @@ class Comm {
   void barrier() const;
 
   std::string fabric(ech_format format = ECH_TEXT) const;
+  ech_stats statistics() const;
   std::string explain_text(const ech_question& question) const;
   Plan explain(const ech_question& question) const;
 

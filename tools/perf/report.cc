@@ -131,4 +131,32 @@ std::string comparison(const std::vector<Row>& rows, const std::vector<Row>& oth
   return text;
 }
 
+std::string statistics_text(Format format, const ech_stats& stats) {
+  if (format == Format::kJson) {
+    const nlohmann::ordered_json j = {{"periods", stats.periods},
+                                      {"timed", stats.timed},
+                                      {"slowest_rank", stats.slowest_rank},
+                                      {"lateness_us", number(stats.lateness * 1e6)},
+                                      {"slowest_from", stats.slowest_from},
+                                      {"slowest_to", stats.slowest_to},
+                                      {"measured_mbs", rounded(stats.measured / 1e6, 1e3)},
+                                      {"assumed_mbs", rounded(stats.assumed / 1e6, 1e3)},
+                                      {"replans", stats.replans}};
+    return nlohmann::ordered_json{{"stats", j}}.dump() + "\n";
+  }
+  if (stats.periods == 0) return "# stats: too few operations; it takes 1024, or 64 MiB\n";
+  std::string text = "# stats of the last period: ";
+  text += stats.slowest_rank < 0
+              ? "no operation was timed\n"
+              : fmt::format("{} operations timed; rank {} came last, {} us after the first\n",
+                            stats.timed, stats.slowest_rank, time_text(stats.lateness * 1e6));
+  if (stats.slowest_from >= 0)
+    text += fmt::format(
+        "# slowest link: host {} to host {}, {:.4g} MB/s; plans assumed {:.4g} MB/s\n",
+        stats.slowest_from, stats.slowest_to, stats.measured / 1e6, stats.assumed / 1e6);
+  if (stats.replans > 0)
+    text += fmt::format("# plans were made again for slow links: {} x\n", stats.replans);
+  return text;
+}
+
 }  // namespace echelon::perf

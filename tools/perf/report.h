@@ -39,4 +39,7 @@ std::string time_text(double us);
 std::string comparison(const std::vector<Row>& rows, const std::vector<Row>& others,
                        std::string_view other_name);
 
+// Who held up whom, as ech_comm_stats says. Text of several lines that begin with "#", or JSON.
+std::string statistics_text(Format format, const ech_stats& stats);
+
 }  // namespace echelon::perf

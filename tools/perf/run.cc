@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
+
 #include "tools/perf/comm.h"
 #include "tools/perf/demo.h"
 #include "tools/perf/doubts.h"
@@ -28,6 +30,10 @@ std::uint64_t run(const Settings& settings) {
   const std::vector<Row> rows = measure_table(comm, settings, comm);
   if (settings.format == Format::kText && comm.leader())
     fmt::print("{}", doubts_about_bounds(rows));
+  if (settings.stats && comm.leader()) {
+    std::FILE* const out = settings.format == Format::kCsv ? stderr : stdout;
+    fmt::print(out, "{}", statistics_text(settings.format, comm.statistics()));
+  }
   return wrong_elements(rows);
 }
 

@@ -33,6 +33,7 @@ struct Settings {
 
   Format format = Format::kText;
   bool plans = false;  // show fabric and plans first
+  bool stats = false;  // say afterwards who held up whom
   bool sweep = false;  // check instead of measuring
   bool demo = false;
   std::string algorithm;  // "": the library chooses

@@ -35,6 +35,37 @@ std::vector<std::string> keys(const nlohmann::ordered_json& object) {
   return all;
 }
 
+ech_stats held_up() {
+  ech_stats stats = ECH_STATS_INIT;
+  stats.periods = 3;
+  stats.timed = 12;
+  stats.slowest_rank = 5;
+  stats.lateness = 1.5e-3;
+  stats.slowest_from = 1;
+  stats.slowest_to = 2;
+  stats.measured = 23.4e6;
+  stats.assumed = 119.6e6;
+  stats.replans = 1;
+  return stats;
+}
+
+TEST(Stats, SayWhoHeldUpTheOthers) {
+  EXPECT_EQ(statistics_text(Format::kText, held_up()),
+            "# stats of the last period: 12 operations timed; rank 5 came last, 1500 us after the "
+            "first\n# slowest link: host 1 to host 2, 23.4 MB/s; plans assumed 119.6 MB/s\n"
+            "# plans were made again for slow links: 1 x\n");
+  ech_stats none = ECH_STATS_INIT;
+  EXPECT_NE(statistics_text(Format::kText, none).find("too few"), std::string::npos);
+  none.periods = 1;
+  EXPECT_EQ(statistics_text(Format::kText, none),
+            "# stats of the last period: no operation was timed\n");
+  const auto j = nlohmann::json::parse(statistics_text(Format::kJson, held_up()))["stats"];
+  EXPECT_EQ(j["slowest_rank"], 5);
+  EXPECT_EQ(j["lateness_us"], 1500);
+  EXPECT_EQ(j["measured_mbs"], 23.4);
+  EXPECT_EQ(j["replans"], 1);
+}
+
 TEST(Json, HasExactlyThePromisedKeys) {
   const std::string text = line(Format::kJson, sample(), false);
   EXPECT_EQ(text.find('\n'), text.size() - 1);
