@@ -60,7 +60,7 @@ std::unique_ptr<Plan> Plans::make(const PlanKey& key) {
   plan->whole = compile(schedule, goal, false);
   plan->cut = compile(schedule, goal, true);
   plan->whole.copies_tell = plan->cut.copies_tell =
-      key.collective == ECH_ALLREDUCE && adds_before_it_spreads(plan->choice.best.recipe);
+      key.collective == ECH_ALLREDUCE && tells_of_links(plan->choice.best.recipe);
   return plan;
 }
 

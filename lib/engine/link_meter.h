@@ -2,7 +2,9 @@
 // How fast large messages get to other hosts: bytes, and the time while any of them was under way,
 // from their start until the other side's confirmation was here. (That a transport has taken a
 // message says little: sockets hold more than a link carries in a while.) A rank that sends to
-// several hosts at once shares its link among them, so each of k counts 1/k of the time.
+// several hosts at once shares its link among them, so each of k counts 1/k of the time. What is
+// sent beside them and not timed counts, too: it may have had its part of that time. So a link is
+// at most thought to be faster than it is.
 //
 // Thread safety: one thread at a time.
 #pragma once
@@ -32,6 +34,10 @@ class LinkMeter {
   // For every message that it wants, in order of time.
   void began(int peer, Time now);
   void ended(int peer, std::size_t bytes, Time now);
+  // Another one, of the same operation.
+  void beside(int peer, std::size_t bytes) {
+    links_[host_of_rank_[peer]].total.bytes += static_cast<double>(bytes);
+  }
 
   // By host, since the last call.
   std::vector<Total> take(Time now);

@@ -149,12 +149,14 @@ void Segment::prepare_confirmations(const Step& step) {
 void Segment::await_confirmations(const Step& step) {
   const auto now = std::chrono::steady_clock::now();
   for (const Hop& m : step.sends) {
+    const std::size_t bytes = work_.view.bytes(m.slice);
+    if (!m.copies && media_.meter->wants(m.peer, bytes)) media_.meter->beside(m.peer, bytes);
     if (!is_metered(m)) continue;
     if (spare_.empty()) spare_.emplace_back();
     unconfirmed_.splice(unconfirmed_.end(), spare_, spare_.begin());
     Unconfirmed& sent = unconfirmed_.back();
     sent.peer = m.peer;
-    sent.bytes = work_.view.bytes(m.slice);
+    sent.bytes = bytes;
     media_.transport->receive(m.peer, confirmation_tag(m), {&sent.content, 1}, sent.confirmation);
     media_.meter->began(m.peer, now);
   }

@@ -50,6 +50,12 @@ bool adds_before_it_spreads(const Recipe& recipe) {
          });
 }
 
+bool tells_of_links(const Recipe& recipe) {
+  return adds_before_it_spreads(recipe) &&
+         std::ranges::find(recipe.algorithms, Algorithm::kHalvingDoubling) ==
+             recipe.algorithms.end();
+}
+
 std::string to_text(const Recipe& recipe) {
   std::string text(recipe.ownership == Ownership::kLeader ? kLeader : "");
   for (std::size_t i = 0; i < recipe.algorithms.size(); ++i)

@@ -33,6 +33,10 @@ std::string to_text(const Recipe& recipe);
 // rank that sends something to be copied has it from all.
 bool adds_before_it_spreads(const Recipe& recipe);
 
+// Whether, besides, a rank sends as much to each host that it sends to, so that the time in which
+// several of them share its link can be divided among them.
+bool tells_of_links(const Recipe& recipe);
+
 // Throws ECH_ERR_INVALID that shows the grammar and where `text` departs from it.
 Recipe parse_recipe(std::string_view text);
 

@@ -63,6 +63,15 @@ TEST(LinkMeter, HostsThatAreSentToAtOnceShareTheTime) {
   expect_total(totals[2], kPiece, 0.01 + 0.03);
 }
 
+// The link carries both by turns; who is timed takes twice as long as alone.
+TEST(LinkMeter, WhatIsSentBesideCountsWithoutTime) {
+  LinkMeter meter = meter_of(0);
+  meter.beside(2, kPiece);
+  meter.began(2, at(0));
+  meter.ended(2, kPiece, at(20));
+  expect_total(meter.take(at(20))[1], 2 * kPiece, 0.02);
+}
+
 TEST(LinkMeter, WhatIsUnderWayIsDividedBetweenPeriods) {
   LinkMeter meter = meter_of(0);
   meter.began(2, at(0));

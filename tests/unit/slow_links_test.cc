@@ -230,5 +230,12 @@ TEST(Metering, CopiesHaveEverybodysInput) {
   EXPECT_GT(recipes, 20);
 }
 
+TEST(MeteredRecipes, SendAsMuchToEachHost) {
+  for (const char* text : {"ring", "native/ring@1MiB", "direct", "native/direct"})
+    EXPECT_TRUE(tells_of_links(parse_recipe(text))) << text;
+  for (const char* text : {"halving_doubling", "native/halving_doubling", "leader:native/ring"})
+    EXPECT_FALSE(tells_of_links(parse_recipe(text))) << text;
+}
+
 }  // namespace
 }  // namespace echelon
