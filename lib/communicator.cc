@@ -128,11 +128,9 @@ std::string Communicator::waiting(std::chrono::nanoseconds since) {
 
 void Communicator::ask() { control_->waiting(kLongAgo); }
 
-PlanKey Communicator::key_of(const Task& task) const {
-  const ech_collective collective = task.goal.collective;
-  const bool blocks = collective == ECH_REDUCE_SCATTER || collective == ECH_ALLGATHER;
-  const std::size_t elements = blocks ? task.count * size() : task.count;
-  return {collective, elements * size_of(task.dtype), task.goal.root};
+std::size_t Communicator::bytes_of(const Invocation& in) const {
+  const bool blocks = in.collective == ECH_REDUCE_SCATTER || in.collective == ECH_ALLGATHER;
+  return in.count * size_of(in.dtype) * (blocks ? size() : 1);
 }
 
 Invocation Communicator::barrier(double timeout) {
@@ -191,9 +189,8 @@ bool Communicator::prepare(const Invocation& in) {
 Communicator::Call Communicator::call_of(const Invocation& in) {
   Call call{in.collective == ECH_BARRIER ? task_of(barrier(in.timeout), signature_of(in))
                                          : task_of(in, signature_of(in))};
-  call.bytes = key_of(call.task).bytes;
-  call.timed = NoteBook::is_timed(call.task.goal.collective, call.bytes, engine_.next_sequence());
-  call.task.metered = notes_.is_metered(call.bytes);
+  call.timed = is_timed(call.task, engine_.next_sequence());
+  call.task.metered = notes_.is_metered(call.task.bytes);
   if (call.task.metered) notes_.begin_metering();
   return call;
 }
@@ -202,7 +199,7 @@ Operation* Communicator::start(const Invocation& in) {
   if (!prepare(in)) return nullptr;
   const Call call = call_of(in);
   Operation* const operation = engine_.start(call.task);
-  notes_.called(call.bytes, call.timed);
+  notes_.called(call.task.bytes, call.timed);
   notes_.started();
   count_ahead(in);
   if (engine_.busy()) notes_.goes();
@@ -215,9 +212,13 @@ void Communicator::run(const Invocation& in) {
   const auto start = call.timed ? Clock::now() : Clock::time_point();
   engine_.run(call.task);
   if (call.timed) notes_.waited(Clock::now() - start);
-  notes_.called(call.bytes, call.timed);
+  notes_.called(call.task.bytes, call.timed);
   count_ahead(in);
   if (engine_.busy()) notes_.goes();
+}
+
+bool Communicator::is_timed(const Task& task, std::uint64_t sequence) {
+  return NoteBook::is_timed(task.goal.collective, task.bytes, sequence);
 }
 
 // A barrier that goes with another call.
@@ -240,6 +241,7 @@ Task Communicator::task_of(const Invocation& in, const Signature& signature) {
   if (in.collective == ECH_BROADCAST && rank_ != in.root) task.input = task.output;
   if (in.collective == ECH_REDUCE && rank_ != in.root) task.output = nullptr;
   task.count = in.count;
+  task.bytes = bytes_of(in);
   task.timeout = from_seconds(in.timeout > 0 ? in.timeout : options_.timeout);
   task.signature = signature;
   if (!exchanges_.empty()) settle();
@@ -257,9 +259,7 @@ void Communicator::finish(Operation* operation) {
   const auto begin = Clock::now();
   engine_.wait(*operation);
   notes_.ended();
-  const PlanKey key = key_of(operation->task());
-  if (NoteBook::is_timed(key.collective, key.bytes, operation->sequence()))
-    notes_.waited(Clock::now() - begin);
+  if (is_timed(operation->task(), operation->sequence())) notes_.waited(Clock::now() - begin);
   if (engine_.busy()) notes_.goes();
   const ech_status status = operation->status();
   engine_.release(operation);

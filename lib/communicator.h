@@ -130,13 +130,13 @@ class Communicator final : private Watch, private Attendant, private Planner {
 
   struct Call {
     Task task;
-    std::size_t bytes = 0;
     bool timed = false;
   };
   Deadline deadline() const;
-  PlanKey key_of(const Task& task) const;
+  std::size_t bytes_of(const Invocation& invocation) const;
   bool prepare(const Invocation& invocation);
   Call call_of(const Invocation& invocation);
+  static bool is_timed(const Task& task, std::uint64_t sequence);
   Task task_of(const Invocation& invocation, const Signature& signature);
   Invocation barrier(double timeout);
   void meet(Signature::Kind kind, Deadline until);

@@ -39,9 +39,8 @@ void set_host_speed(Host& host, double bytes_per_second) {
 }  // namespace
 
 void Communicator::set_plan(Task& task) {
-  const PlanKey key = key_of(task);
-  const Plan& plan = plans_.get(key);
-  task.segment = segment_elements(plan, task.count, key.bytes);
+  const Plan& plan = plans_.get({task.goal.collective, task.bytes, task.goal.root});
+  task.segment = segment_elements(plan, task.count, task.bytes);
   task.program = task.segment >= task.count ? &plan.whole : &plan.cut;
 }
 

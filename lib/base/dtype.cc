@@ -8,16 +8,15 @@ namespace {
 
 struct TypeRow {
   ech_dtype dtype;
-  std::size_t size;
   std::string_view name, numpy_name, c_name;
 };
 
 constexpr TypeRow kTypes[] = {
-    {ECH_INT8, 1, "i8", "int8", "char"},         {ECH_UINT8, 1, "u8", "uint8", "byte"},
-    {ECH_INT32, 4, "i32", "int32", "int"},       {ECH_UINT32, 4, "u32", "uint32", "unsigned"},
-    {ECH_INT64, 8, "i64", "int64", "long"},      {ECH_UINT64, 8, "u64", "uint64", "size"},
-    {ECH_FLOAT16, 2, "f16", "float16", "half"},  {ECH_BFLOAT16, 2, "bf16", "bfloat16", "bfloat"},
-    {ECH_FLOAT32, 4, "f32", "float32", "float"}, {ECH_FLOAT64, 8, "f64", "float64", "double"},
+    {ECH_INT8, "i8", "int8", "char"},         {ECH_UINT8, "u8", "uint8", "byte"},
+    {ECH_INT32, "i32", "int32", "int"},       {ECH_UINT32, "u32", "uint32", "unsigned"},
+    {ECH_INT64, "i64", "int64", "long"},      {ECH_UINT64, "u64", "uint64", "size"},
+    {ECH_FLOAT16, "f16", "float16", "half"},  {ECH_BFLOAT16, "bf16", "bfloat16", "bfloat"},
+    {ECH_FLOAT32, "f32", "float32", "float"}, {ECH_FLOAT64, "f64", "float64", "double"},
 };
 constexpr std::string_view kOps[] = {"sum", "prod", "min", "max", "avg"};
 constexpr std::string_view kCollectives[] = {"allreduce", "reduce_scatter", "allgather",
@@ -32,13 +31,6 @@ std::optional<T> find(const std::string_view (&names)[N], std::string_view text)
 
 }  // namespace
 
-bool is_valid(ech_dtype dtype) { return dtype >= ECH_INT8 && dtype <= ECH_FLOAT64; }
-bool is_valid(ech_op op) { return op >= ECH_SUM && op <= ECH_AVG; }
-bool is_valid(ech_collective collective) {
-  return collective >= ECH_ALLREDUCE && collective <= ECH_BARRIER;
-}
-
-std::size_t size_of(ech_dtype dtype) { return kTypes[dtype].size; }
 std::string_view name(ech_dtype dtype) { return kTypes[dtype].name; }
 std::string_view name(ech_op op) { return kOps[op]; }
 std::string_view name(ech_collective collective) { return kCollectives[collective]; }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -18,11 +19,16 @@ inline constexpr std::array<ech_op, 5> kAllOps = {ECH_SUM, ECH_PROD, ECH_MIN, EC
 inline constexpr std::array<ech_collective, 6> kAllCollectives = {
     ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_BROADCAST, ECH_REDUCE, ECH_BARRIER};
 
-bool is_valid(ech_dtype dtype);
-bool is_valid(ech_op op);
-bool is_valid(ech_collective collective);
+inline constexpr std::array<std::uint8_t, kAllTypes.size()> kElementBytes = {1, 1, 4, 4, 8,
+                                                                             8, 2, 2, 4, 8};
 
-std::size_t size_of(ech_dtype dtype);  // bytes per element; dtype must be valid
+// Here, because every call asks.
+inline bool is_valid(ech_dtype dtype) { return dtype >= ECH_INT8 && dtype <= ECH_FLOAT64; }
+inline bool is_valid(ech_op op) { return op >= ECH_SUM && op <= ECH_AVG; }
+inline bool is_valid(ech_collective collective) {
+  return collective >= ECH_ALLREDUCE && collective <= ECH_BARRIER;
+}
+inline std::size_t size_of(ech_dtype dtype) { return kElementBytes[dtype]; }  // which must be valid
 
 std::string_view name(ech_dtype dtype);            // "f32", "bf16", "u8", ...
 std::string_view name(ech_op op);                  // "sum", ...

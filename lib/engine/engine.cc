@@ -241,8 +241,7 @@ void Engine::finish(Operation& operation, ech_status status) {
 void Engine::count(const Task& task) {
   if (task.signature.kind == Signature::kStatistics) return;  // nobody has called it
   ++counters_.operations;
-  if (task.program == nullptr) return;  // it failed before its turn
-  counters_.bytes += task.count * task.program->blocks * size_of(task.dtype);
+  counters_.bytes += task.bytes;
 }
 
 void Engine::fail(ech_status status, const std::string& text) {

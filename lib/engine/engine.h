@@ -39,6 +39,7 @@ struct Task {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;  // nullptr where the goal leaves nothing
   std::size_t count = 0;        // elements per block, > 0
+  std::size_t bytes = 0;        // of all blocks: what plans go by
   std::size_t segment = 0;      // elements per block of one segment, > 0 with a program
   std::chrono::nanoseconds timeout{};
   Signature signature;   // what the caller asked for
