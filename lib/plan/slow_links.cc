@@ -105,7 +105,7 @@ std::vector<SlowLink> SlowLinks::judge(const std::vector<LinkRate>& rates) {
   const auto same = [](const SlowLink& a, const SlowLink& b) {
     return a.rate.tier == b.rate.tier && a.rate.group == b.rate.group && a.child == b.child;
   };
-  found.erase(std::ranges::unique(found, same).begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end(), same), found.end());
   return found;
 }
 
