@@ -81,6 +81,8 @@ Operation* Engine::enqueue(const Task& task, bool fence) {
   operation->fence_ = fence;
   operation->sequence_ = next_sequence_++;
   operation->segments_ = (task.count + task.segment - 1) / task.segment;
+  operation->first_turn_ = next_turn_;
+  next_turn_ += operation->segments_ * task.program->calls;
   operation->deadline_ = Clock::now() + task.timeout;
   activity_.begin(operation->sequence_, task.signature,
                   static_cast<std::uint32_t>(operation->segments_));
@@ -117,6 +119,9 @@ void Engine::admit() {
     SegmentWork work = segment_work(task, begin, end);
     work.operation = &operation;
     work.number = next_segment_++;
+    work.index = operation.started_;
+    work.first_turn = operation.first_turn_;
+    work.turns = Turns(operation.segments_, task.program->calls, lanes_.size());
     std::size_t scratch_stride = 0;
     if (needs_scratch(task)) {
       if (task.output != nullptr) work.deliver_to = work.view.work.data;
@@ -276,7 +281,8 @@ void Engine::run_direct(const Task& task) {
                                task.input,
                                task.output,
                                {&whole, 1},
-                               task.signature.fingerprint()});
+                               task.signature.fingerprint(),
+                               next_turn_++});
     activity_.begin(sequence, task.signature);
     if (!poll_direct(lane)) wait_direct(task, sequence, lane);
     check_group();

@@ -8,7 +8,8 @@
 //     runs on lane k mod lanes, after segment k - lanes has ended there. So every rank makes the
 //     calls of a lane in the same order.
 //  2. A message is named by (segment, ordinal in its program); both ends derive the same name.
-//  3. Nothing is written to user memory after an operation has ended, however it ended.
+//  3. The group's calls have turns (turns.h), counted over all operations in order of start.
+//  4. Nothing is written to user memory after an operation has ended, however it ended.
 #pragma once
 
 #include <atomic>
@@ -56,6 +57,7 @@ class Operation {
   Task task_;
   std::uint64_t sequence_ = 0;
   std::size_t segments_ = 0, started_ = 0, ended_ = 0;
+  std::uint64_t first_turn_ = 0;
   Clock::time_point deadline_;
   bool fence_ = false;
   bool done_ = false;
@@ -198,6 +200,7 @@ class Engine {
   const Operation* fence_ = nullptr;  // the one under way
   std::uint64_t next_segment_ = 0;
   std::uint64_t next_sequence_ = 0;
+  std::uint64_t next_turn_ = 0;
   int active_ = 0;       // segments under way
   bool direct_ = false;  // a lane is used without a segment
   unsigned polls_ = 0, idle_polls_ = 0;

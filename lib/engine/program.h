@@ -58,6 +58,7 @@ struct Program {
   std::vector<Step> steps;
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;
+  std::uint32_t calls = 0;          // of the group, in all steps; alike on all its members
   bool one_allreduce_call = false;  // nothing but one group call, over all of the buffer
 };
 
