@@ -62,9 +62,7 @@ Engine::~Engine() {
   if (active_ > 0 || !queue_.empty()) fail(ECH_ERR_ABORTED, "the communicator was destroyed");
 }
 
-Operation* Engine::start(const Task& task) { return enqueue(task, false); }
-
-Operation* Engine::enqueue(const Task& task, bool fence) {
+Operation* Engine::enqueue(const Task& task, std::uint64_t sequence, bool fence) {
   assert(task.count > 0 && task.segment > 0);
   obey_interrupt();
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
@@ -79,7 +77,8 @@ Operation* Engine::enqueue(const Task& task, bool fence) {
   *operation = Operation();
   operation->task_ = task;
   operation->fence_ = fence;
-  operation->sequence_ = next_sequence_++;
+  operation->sequence_ = sequence;
+  next_sequence_ = sequence + 1;
   operation->segments_ = (task.count + task.segment - 1) / task.segment;
   operation->first_turn_ = next_turn_;
   next_turn_ += operation->segments_ * task.program->calls;
