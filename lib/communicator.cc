@@ -10,8 +10,6 @@
 #include "lib/base/dtype.h"
 #include "lib/base/time.h"
 #include "lib/bootstrap/inquiry.h"
-#include "lib/bootstrap/rendezvous.h"
-#include "lib/create.h"
 #include "lib/fabric/formats.h"
 
 namespace echelon {
@@ -19,8 +17,6 @@ namespace {
 
 constexpr std::size_t kMostCallsAhead = 64;
 constexpr std::size_t kMostBytesAhead = 64 << 20;
-constexpr std::chrono::hours kLongAgo{1};      // longer than any patience
-constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
 
 // What plans may use: a single host has no message transport unless somebody asked for a plan.
 Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
@@ -45,24 +41,6 @@ EngineParts with(EngineParts parts, const Helpers& helpers) {
   parts.watch = helpers.watch;
   parts.planner = helpers.planner;
   return parts;
-}
-
-// A new unique id, or why there is none: then every rank must hear of it.
-std::string meeting_point(const Options& options) {
-  try {
-    const ech_unique_id id = encode(listen_for_ranks(options.interface_name));
-    return {id.bytes, sizeof id.bytes};
-  } catch (const Error& e) {
-    return std::string("cannot listen: ") + e.what();
-  }
-}
-
-// The socket that listens for an id that nobody will use.
-void close_meeting_point(const std::string& shown) {
-  ech_unique_id id{};
-  if (shown.size() != sizeof id.bytes) return;
-  shown.copy(id.bytes, sizeof id.bytes);
-  take_listener(decode(id));
 }
 
 Signature signature_of(const Invocation& in) {
@@ -94,7 +72,8 @@ Communicator::Communicator(CommunicatorParts parts)
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
       plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
-      engine_(with(std::move(parts.engine), {this, this})) {
+      watch_(*control_, rank_names_, log_),
+      engine_(with(std::move(parts.engine), {&watch_, this})) {
   const std::vector<int> local = layout_.ranks_of_host(host_index());
   local_size_ = static_cast<int>(local.size());
   local_rank_ = static_cast<int>(std::ranges::find(local, rank_) - local.begin());
@@ -115,18 +94,6 @@ std::string Communicator::last_seen(int rank) const {
   const std::span<const std::byte> board = engine_.board(rank);
   return board.empty() ? "" : Activity::read(board).text();
 }
-
-std::string Communicator::waiting(std::chrono::nanoseconds since) {
-  if (since < kFirstLine) complain_at_ = kFirstLine;
-  std::string why = control_->waiting(since);
-  if (!why.empty() && since >= complain_at_) {
-    log_(ECH_LOG_WARN, fmt::format("{}, for {:.1f} s by now", why, to_seconds(since)));
-    complain_at_ = 2 * since;
-  }
-  return why;
-}
-
-void Communicator::ask() { control_->waiting(kLongAgo); }
 
 std::size_t Communicator::bytes_of(const Invocation& in) const {
   const bool blocks = in.collective == ECH_REDUCE_SCATTER || in.collective == ECH_ALLGATHER;
@@ -284,55 +251,6 @@ void Communicator::close() {
 void Communicator::abort() noexcept {
   control_->fail({ECH_ERR_ABORTED, rank_names_[rank_] + " aborted the communicator"});
   engine_.interrupt();
-}
-
-std::unique_ptr<Communicator> Communicator::split(int color, int key) {
-  const Deadline until = deadline();
-  meet(Signature::kSplit, until);
-  const std::string mine = ByteWriter().u32(color).u32(key).take();
-  std::vector<std::pair<int, int>> members;  // (key, rank) of my color
-  const std::vector<std::string> all = control_->allgather(mine, until);
-  for (int r = 0; r < size(); ++r) {
-    ByteReader reader(all[r], "a rank's color");
-    const int their_color = static_cast<int>(reader.u32());
-    if (their_color == color) members.emplace_back(static_cast<int>(reader.u32()), r);
-  }
-  std::ranges::sort(members);
-  const bool first = color >= 0 && members.front().second == rank_;
-  const std::string shown =
-      show_meeting_point(first, members.empty() ? 0 : members.front().second, until);
-  if (color < 0) return nullptr;
-  ech_unique_id id{};
-  if (shown.size() != sizeof id.bytes)
-    throw Error(ECH_ERR_SYSTEM, rank_names_[members.front().second] + " " + shown);
-  shown.copy(id.bytes, sizeof id.bytes);
-  const auto me = std::ranges::find(members, rank_, &std::pair<int, int>::second);
-  const Identity identity = Identity::with(decode(id), static_cast<int>(me - members.begin()),
-                                           static_cast<int>(members.size()));
-  Options options = options_;
-  options.plan_if_possible = true;
-  return create_communicator({join_part(identity, until)}, options, log_, until);
-}
-
-// Where the ranks of a part meet, as its first rank shows it.
-std::string Communicator::show_meeting_point(bool first, int leader, Deadline until) {
-  const std::string mine = first ? meeting_point(options_) : "";
-  try {
-    return control_->allgather(mine, until)[leader];
-  } catch (const Error&) {
-    close_meeting_point(mine);
-    throw;
-  }
-}
-
-// When this communicator fails, some ranks do not come any more.
-std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadline until) {
-  try {
-    return join(identity, {until, options_.interface_name, log_, {}, [this] { check(); }});
-  } catch (const Error&) {
-    check();  // the better reason
-    throw;
-  }
 }
 
 std::string Communicator::fabric_text(ech_format format) const {

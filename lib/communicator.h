@@ -15,6 +15,7 @@
 #include "lib/base/log.h"
 #include "lib/bootstrap/control.h"
 #include "lib/bootstrap/standby.h"
+#include "lib/control_watch.h"
 #include "lib/engine/engine.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/layout.h"
@@ -54,7 +55,7 @@ struct CommunicatorParts {
 struct Identity;
 struct Membership;
 
-class Communicator final : private Watch, private Attendant, private Planner {
+class Communicator final : private Attendant, private Planner {
  public:
   explicit Communicator(CommunicatorParts parts);
   ~Communicator() override;
@@ -97,14 +98,6 @@ class Communicator final : private Watch, private Attendant, private Planner {
   const Log& log() const { return log_; }
 
  private:
-  // Watch
-  int fd() const override { return control_->fd(); }
-  void check() override { control_->check(); }
-  std::string describe(int rank) const override { return rank_names_[rank]; }
-  std::string waiting(std::chrono::nanoseconds since) override;
-  void ask() override;
-  bool in_doubt() override { return control_->in_doubt(); }
-  void report(const Error& error) noexcept override { control_->fail(error); }
   // Attendant
   Snapshot activity() const override { return engine_.activity().read(); }
   std::string last_seen(int rank) const override;
@@ -166,13 +159,13 @@ class Communicator final : private Watch, private Attendant, private Planner {
   SlowLinks slow_links_;
   std::uint64_t replans_ = 0;
   std::deque<Exchange> exchanges_;  // that have not been settled, in order
+  ControlWatch watch_;
   Engine engine_;
   std::byte barrier_in_{}, barrier_out_{};
-  std::size_t calls_ahead_ = 0;             // broadcasts and reduces since all waited for all
-  std::size_t bytes_ahead_ = 0;             // that they moved
-  std::chrono::nanoseconds complain_at_{};  // of waiting, when the next line is logged
-  std::atomic<bool> shrinking_ = false;     // has been begun
-  bool shrunk_ = false;                     // and has succeeded
+  std::size_t calls_ahead_ = 0;          // broadcasts and reduces since all waited for all
+  std::size_t bytes_ahead_ = 0;          // that they moved
+  std::atomic<bool> shrinking_ = false;  // has been begun
+  bool shrunk_ = false;                  // and has succeeded
 };
 
 }  // namespace echelon

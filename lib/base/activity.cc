@@ -20,13 +20,15 @@ constexpr std::uint64_t kEntries = 64;
 enum State : std::uint64_t { kNone, kRunning, kEnded };
 
 std::uint64_t packed(const Signature& s) {
-  return std::uint64_t{s.kind} | std::uint64_t{s.collective} << 8 | std::uint64_t{s.dtype} << 16 |
-         std::uint64_t{s.op} << 24 | std::uint64_t{static_cast<std::uint32_t>(s.root)} << 32;
+  return std::uint64_t{s.kind} | std::uint64_t{s.cuda} << 7 | std::uint64_t{s.collective} << 8 |
+         std::uint64_t{s.dtype} << 16 | std::uint64_t{s.op} << 24 |
+         std::uint64_t{static_cast<std::uint32_t>(s.root)} << 32;
 }
 
 Signature unpacked(std::uint64_t what, std::uint64_t count) {
   Signature s;
-  s.kind = static_cast<Signature::Kind>(what & 0xff);
+  s.kind = static_cast<Signature::Kind>(what & 0x7f);
+  s.cuda = (what >> 7 & 1) != 0;
   s.collective = what >> 8 & 0xff;
   s.dtype = what >> 16 & 0xff;
   s.op = what >> 24 & 0xff;
@@ -80,6 +82,7 @@ std::string difference(const Signature& mine, const Signature& theirs) {
   if (mine.op != theirs.op)
     parts.push_back(fmt::format("op {}", name(static_cast<ech_op>(mine.op))));
   if (mine.root != theirs.root) parts.push_back(fmt::format("root {}", mine.root));
+  if (mine.cuda != theirs.cuda) parts.push_back(mine.cuda ? "CUDA memory" : "host memory");
   return fmt::format("{}", fmt::join(parts, " and "));
 }
 
@@ -102,6 +105,18 @@ std::string Snapshot::text() const {
   if (calls.empty()) return "outside any call, it has made none";
   const EnteredCall& last = calls.back();
   return "outside any call, last in " + last.signature.label(last.sequence);
+}
+
+// Not more than one of them holds: what is left out is the oldest that nobody is in.
+Snapshot merged(Snapshot one, const Snapshot& other) {
+  one.entered = std::max(one.entered, other.entered);
+  one.calls.insert(one.calls.end(), other.calls.begin(), other.calls.end());
+  std::ranges::sort(one.calls, {}, &EnteredCall::sequence);
+  while (one.calls.size() > kEntries) {
+    const auto idle = std::ranges::find(one.calls, false, &EnteredCall::running);
+    one.calls.erase(idle == one.calls.end() ? one.calls.end() - 1 : idle);
+  }
+  return one;
 }
 
 std::string encode_snapshot(const Snapshot& snapshot) {

@@ -25,6 +25,7 @@ struct Signature {
   std::uint8_t collective = ECH_BARRIER;
   std::uint8_t dtype = ECH_UINT8;
   std::uint8_t op = ECH_SUM;
+  bool cuda = false;  // the buffers lie in the memory of GPUs
   std::int32_t root = 0;
   std::uint64_t count = 0;
 
@@ -54,6 +55,9 @@ struct Snapshot {
   const EnteredCall* oldest_running() const;  // nullptr: outside any call
   std::string text() const;  // "in allreduce #17, segment 4 of 9"; "outside any call, last in ..."
 };
+
+// One reading of two that share their numbers.
+Snapshot merged(Snapshot one, const Snapshot& other);
 
 std::string encode_snapshot(const Snapshot& snapshot);
 Snapshot decode_snapshot(std::string_view bytes);  // throws ECH_ERR_INTERNAL

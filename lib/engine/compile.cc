@@ -173,6 +173,8 @@ class Compiler {
     for (Slice gap : written_.missing(result))
       for_pieces(gap, [&](Slice piece) { last.local_copies.push_back(piece); });
     if (!last.local_copies.empty()) program_.steps.push_back(std::move(last));
+    for (const Step& step : program_.steps)
+      program_.calls += static_cast<std::uint32_t>(step.calls.size());
     if (program_.steps.size() != 1 || program_.needs_messages) return;
     const Step& only = program_.steps.front();
     program_.one_allreduce_call = only.local_copies.empty() && only.calls.size() == 1 &&

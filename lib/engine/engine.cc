@@ -67,9 +67,7 @@ Engine::~Engine() {
   if (active_ > 0 || !queue_.empty()) fail(ECH_ERR_ABORTED, "the communicator was destroyed");
 }
 
-Operation* Engine::start(const Task& task) { return enqueue(task, false); }
-
-Operation* Engine::enqueue(const Task& task, bool fence) {
+Operation* Engine::enqueue(const Task& task, std::uint64_t sequence, bool fence) {
   assert(task.count > 0 && (task.program == nullptr || task.segment > 0));
   obey_interrupt();
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
@@ -84,7 +82,8 @@ Operation* Engine::enqueue(const Task& task, bool fence) {
   *operation = Operation();
   operation->task_ = task;
   operation->fence_ = fence;
-  operation->sequence_ = next_sequence_++;
+  operation->sequence_ = sequence;
+  next_sequence_ = sequence + 1;
   operation->segments_ = task.program == nullptr ? 1 : segments_of(task);
   operation->deadline_ = Clock::now() + task.timeout;
   activity_.begin(operation->sequence_, task.signature,
@@ -139,6 +138,13 @@ void Engine::give_lane(Segment& lane, Operation& operation) {
   SegmentWork work = segment_work(task, begin, end);
   work.operation = &operation;
   work.number = next_segment_++;
+  if (operation.started_ == 0) {
+    operation.first_turn_ = next_turn_;
+    next_turn_ += operation.segments_ * task.program->calls;
+  }
+  work.index = operation.started_;
+  work.first_turn = operation.first_turn_;
+  work.turns = Turns(operation.segments_, task.program->calls, lanes_.size());
   std::size_t scratch_stride = 0;
   if (needs_scratch(task)) {
     if (task.output != nullptr) work.deliver_to = work.view.work.data;
@@ -297,7 +303,8 @@ void Engine::run_direct(const Task& task) {
                                task.input,
                                task.output,
                                {&whole, 1},
-                               task.signature.fingerprint()});
+                               task.signature.fingerprint(),
+                               next_turn_++});
     activity_.begin(sequence, task.signature);
     if (!poll_direct(lane)) wait_direct(task, sequence, lane);
     check_group();

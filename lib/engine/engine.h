@@ -8,12 +8,14 @@
 //     runs on lane k mod lanes, after segment k - lanes has ended there. So every rank makes the
 //     calls of a lane in the same order.
 //  2. A message is named by (segment, ordinal in its program); both ends derive the same name.
-//  3. Nothing is written to user memory after an operation has ended, however it ended.
+//  3. The group's calls have turns (turns.h), counted over all operations in order of start.
+//  4. Nothing is written to user memory after an operation has ended, however it ended.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -51,6 +53,7 @@ class Operation {
   bool done() const { return done_; }
   ech_status status() const { return status_; }
   std::uint64_t sequence() const { return sequence_; }
+  Clock::time_point deadline() const { return deadline_; }
   const Task& task() const { return task_; }
   std::string label() const { return task_.signature.label(sequence_); }  // "allreduce #7"
 
@@ -59,6 +62,7 @@ class Operation {
   Task task_;
   std::uint64_t sequence_ = 0;
   std::size_t segments_ = 0, started_ = 0, ended_ = 0;
+  std::uint64_t first_turn_ = 0;
   Clock::time_point deadline_;
   bool fence_ = false;
   bool done_ = false;
@@ -95,6 +99,7 @@ struct EngineParts {
   std::unique_ptr<GroupEngine> group;    // may be null when no program has calls
   Group group_ranks;                     // members of `group`, in its order
   std::unique_ptr<Memory> memory;        // null: host memory
+  Waitable* also = nullptr;              // what else ends a sleep, if not null; outlives the engine
   Watch* watch = nullptr;                // may be null; outlives the engine
   Planner* planner = nullptr;            // may be null when every task has a program; outlives it
   std::vector<int> host_of_rank;         // empty: links are not metered
@@ -114,12 +119,19 @@ class Engine {
   ~Engine();
 
   // The operation belongs to the caller until release(). Throws only when nothing was started.
-  Operation* start(const Task& task);
+  Operation* start(const Task& task) { return enqueue(task, next_sequence_, false); }
+
+  // With a number from take_sequence() of another engine that shares the calls with this one.
+  Operation* start(const Task& task, std::uint64_t sequence) {
+    return enqueue(task, sequence, false);
+  }
+  std::uint64_t take_sequence() { return next_sequence_++; }
   void release(Operation* operation);  // which must be done
 
   // An operation of the engine's own, and not counted: what is started after it waits for its end.
   // Throws like start().
-  void fence(const Task& task) { enqueue(task, true); }
+  void fence(const Task& task) { fence(task, next_sequence_); }
+  void fence(const Task& task, std::uint64_t sequence) { enqueue(task, sequence, true); }
 
   // start(), wait() and release() in one; throws the failure. The short cut for an allreduce that
   // is one call of the group: nothing lies between the caller and shared memory.
@@ -135,12 +147,19 @@ class Engine {
   // is counted from start(); where the short cut of run() is taken, from the first idle wait.
   void wait(Operation& operation);
 
+  // The same, or until `enough` returns true. It is asked whenever something has moved, and when
+  // what else ends a sleep has.
+  void wait(Operation& operation, const std::function<bool()>& enough);
+
   // Blocks until nothing is under way, or `deadline` has passed, which fails the engine.
   void drain(Clock::time_point deadline);
 
   // Any thread, any number of times: wakes the owning thread, whose next progress() ends everything
   // with what the watch knows, else with ECH_ERR_ABORTED.
   void interrupt() noexcept;
+
+  // Something without which it cannot go on has failed: ends everything, here and elsewhere.
+  void give_up(const Error& error) { fail_here(error.code(), error.what()); }
 
   // A call that needs nothing to be done, but counts.
   void note(const Signature& signature);
@@ -172,7 +191,7 @@ class Engine {
     std::optional<Clock::time_point> deadline;  // none: set when it is first looked at
   };
 
-  Operation* enqueue(const Task& task, bool fence);
+  Operation* enqueue(const Task& task, std::uint64_t sequence, bool fence);
   void admit();
   bool has_plan(Operation& operation);
   void give_lane(Segment& lane, Operation& operation);
@@ -220,6 +239,7 @@ class Engine {
   const Operation* fence_ = nullptr;  // the one under way
   std::uint64_t next_segment_ = 0;
   std::uint64_t next_sequence_ = 0;
+  std::uint64_t next_turn_ = 0;
   int active_ = 0;       // segments under way
   bool direct_ = false;  // a lane is used without a segment
   unsigned polls_ = 0, idle_polls_ = 0;

@@ -17,6 +17,7 @@ void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
   assert(!active());
   work_ = work;
   next_ = 0;
+  calls_ = 0;
   stage_ = Stage::kBetween;
   awaits_memory_ = false;
   failed_ = nullptr;
@@ -200,9 +201,10 @@ void Segment::start_call(const Call& call) {
     const std::size_t in = from_input ? view.offset(view.input, part.slice) : out;
     parts_.push_back({in, out, view.bytes(part.slice), part.owner});
   }
-  const GroupWork work{
-      call.action,    work_.dtype, work_.op,         from_input ? view.input.data : view.work.data,
-      view.work.data, parts_,      work_.fingerprint};
+  const GroupWork work{call.action,       work_.dtype,
+                       work_.op,          from_input ? view.input.data : view.work.data,
+                       view.work.data,    parts_,
+                       work_.fingerprint, work_.first_turn + work_.turns.of(work_.index, calls_++)};
   media_.group->start(media_.lane, work);
   call_pending_ = true;
 }

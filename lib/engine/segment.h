@@ -7,6 +7,7 @@
 
 #include "lib/engine/link_meter.h"
 #include "lib/engine/program.h"
+#include "lib/engine/turns.h"
 #include "lib/engine/view.h"
 #include "transports/group.h"
 #include "transports/memory.h"
@@ -27,6 +28,9 @@ struct SegmentWork {
   int divisor = 1;                  // of the result; 1: leave it
   std::byte* deliver_to = nullptr;  // where to copy the result; nullptr: it is in its place
   std::uint64_t number = 0;
+  std::uint64_t index = 0;        // in its operation
+  std::uint64_t first_turn = 0;   // of the operation's group calls
+  Turns turns;                    // in which they come
   std::uint16_t fingerprint = 0;  // of the caller's call
   bool metered = false;           // large messages between hosts are confirmed, and timed
 };
@@ -111,6 +115,7 @@ class Segment {
   SegmentWork work_;
   Stage stage_ = Stage::kEnded;
   std::size_t next_ = 0;
+  std::uint64_t calls_ = 0;  // of the group, so far
   bool call_pending_ = false;
   bool awaits_messages_ = false;
   bool awaits_memory_ = false;

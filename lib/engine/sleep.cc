@@ -8,7 +8,7 @@
 namespace echelon {
 namespace {
 
-constexpr std::size_t kMostSources = 3;
+constexpr std::size_t kMostSources = 4;
 
 // Sources that have been armed, until the end of the scope.
 class Armed {

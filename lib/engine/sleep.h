@@ -9,7 +9,7 @@
 
 namespace echelon {
 
-// Sleeps until one of `sources` (at most three; null ones are skipped) has news, `fd` (-1: none) is
+// Sleeps until one of `sources` (at most four; null ones are skipped) has news, `fd` (-1: none) is
 // readable, or `limit` has passed. A single source sleeps in its own way, which is the quickest,
 // and then `fd` is not looked at. False when there was news before it could sleep.
 bool sleep_until_news(std::initializer_list<Waitable*> sources, int fd,

@@ -15,6 +15,7 @@ namespace echelon {
 
 class Turns {
  public:
+  Turns() : Turns(0, 0, 1) {}
   // Of an operation of `segments` segments with `calls` group calls each, on `lanes` lanes.
   Turns(std::uint64_t segments, std::uint64_t calls, std::uint64_t lanes)
       : segments_(segments), calls_(calls), lanes_(lanes) {}
@@ -63,7 +64,7 @@ class Turns {
     return batch > 0 && lane < in_batch(batch - 1) ? 1 : 0;
   }
 
-  const std::uint64_t segments_, calls_, lanes_;
+  std::uint64_t segments_, calls_, lanes_;
 };
 
 }  // namespace echelon

@@ -40,6 +40,11 @@ void Engine::wait(Operation& operation) {
   or_fail([&] { wait_until([&] { return operation.done_; }, wait); });
 }
 
+void Engine::wait(Operation& operation, const std::function<bool()>& enough) {
+  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
+  or_fail([&] { wait_until([&] { return operation.done_ || enough(); }, wait); });
+}
+
 bool Engine::test(Operation& operation) {
   if (operation.done_) return true;
   const bool moved = progress();
@@ -101,7 +106,7 @@ void Engine::give_way(Wait& wait) {
   const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
   const std::initializer_list<Waitable*> sources = {parts_.transport.get(), parts_.group.get(),
-                                                    parts_.memory->news()};
+                                                    parts_.memory->news(), parts_.also};
   if (sleep_until_news(sources, fd, limit)) ++counters_.waits;
   check_watch();
 }

@@ -112,6 +112,22 @@ TEST(Snapshot, SurvivesTheWire) {
     EXPECT_THROW(decode_snapshot(std::string_view(bytes).substr(0, n)), Error);
 }
 
+TEST(Snapshot, OfTwoThatShareTheirNumbersAreOne) {
+  Activity host, device;
+  for (std::uint64_t k = 0; k < 200; k += 2) {
+    host.begin(k, signature(k));
+    if (k != 150) host.end(k);
+    device.begin(k + 1, signature(k + 1));
+    device.end(k + 1);
+  }
+  const Snapshot s = merged(host.read(), device.read());
+  EXPECT_EQ(s.entered, 200u);
+  EXPECT_EQ(s.oldest_running()->sequence, 150u);
+  EXPECT_EQ(s.calls.size(), 64u) << "as many as one holds, for the wire";
+  EXPECT_EQ(s.find(199)->signature, signature(199));
+  EXPECT_EQ(decode_snapshot(encode_snapshot(s)).text(), "in reduce #150");
+}
+
 TEST(Snapshot, CallsThatThereCannotBeAreRefused) {
   const auto error_of = [](const Snapshot& snapshot) -> std::string {
     try {
@@ -152,6 +168,11 @@ TEST(Signature, DifferencesAreNamed) {
   other.root = 4;
   EXPECT_EQ(difference(signature(5), other), "count 5 and root 3");
   EXPECT_EQ(difference(other, signature(5)), "count 9 and root 4");
+  other = signature(5);
+  other.cuda = true;
+  EXPECT_EQ(difference(other, signature(5)), "CUDA memory");
+  EXPECT_EQ(difference(signature(5), other), "host memory");
+  EXPECT_NE(other.fingerprint(), signature(5).fingerprint());
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include "transports/cuda/cuda_memory.h"
 
 #include <algorithm>
+#include <bit>
+#include <utility>
 
 namespace echelon {
 
@@ -14,21 +16,23 @@ CudaMemory::CudaMemory(const DeviceContext& device, int lanes, Arrival arrival)
   }
 }
 
-// What is lost first frees its memory, so that the new one may take its place.
+// What is outgrown is kept to the end: freeing memory waits for the whole device, and with it for
+// streams of the caller that wait for this engine. Sizes double, so that it is not more than what
+// is in use.
 std::byte* CudaMemory::reserve(int lane, Use use, std::size_t bytes) {
   Lane& l = lanes_[static_cast<std::size_t>(lane)];
   std::size_t& capacity = use == Use::kWork ? l.work_bytes : l.incoming_bytes;
   const bool pinned = use == Use::kIncoming && arrival_ == Arrival::kPinned;
   DeviceBytes& own = use == Use::kWork ? l.work : l.incoming;
   if (bytes > capacity) {
-    own.reset();
-    if (pinned) l.pinned.reset();
-    capacity = 0;
+    const std::size_t more = std::bit_ceil(bytes);
+    outgrown_.reserve(outgrown_.size() + 1);
+    outgrown_pinned_.reserve(outgrown_pinned_.size() + 1);
     if (pinned)
-      l.pinned = allocate_pinned(device_, bytes);
+      outgrown_pinned_.push_back(std::exchange(l.pinned, allocate_pinned(device_, more)));
     else
-      own = allocate_device(device_, bytes);
-    capacity = bytes;
+      outgrown_.push_back(std::exchange(own, allocate_device(device_, more)));
+    capacity = more;
   }
   return pinned ? l.pinned.get() : own.get();
 }

@@ -55,6 +55,8 @@ class CudaMemory final : public Memory, private Waitable {
   StreamNews news_;
   CudaKernels kernels_;
   std::vector<Lane> lanes_;
+  std::vector<DeviceBytes> outgrown_;
+  std::vector<PinnedBytes> outgrown_pinned_;
 };
 
 }  // namespace echelon

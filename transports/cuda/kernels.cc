@@ -39,6 +39,22 @@ CudaKernels::CudaKernels(const DeviceContext& device) : device_(device) {
                 "this build has no GPU kernels; build with nvcc on the PATH and -Dcuda=enabled");
   const DeviceScope scope(device_);
   device_.check(device_.cuda().module_load_data(&module_, image.data()), "cuModuleLoadData");
+  try {
+    load_all();
+  } catch (...) {
+    device_.cuda().module_unload(module_);
+    throw;
+  }
+}
+
+// Before anything runs: what CUDA loads later may wait for the whole device, and with it for
+// streams of the caller that wait for these kernels.
+void CudaKernels::load_all() {
+  for (int dtype = 0; dtype < kTypes; ++dtype) {
+    for (int op = 0; op < kOps; ++op)
+      reduction(static_cast<ech_dtype>(dtype), static_cast<ech_op>(op));
+    division(static_cast<ech_dtype>(dtype));
+  }
 }
 
 CudaKernels::~CudaKernels() { device_.cuda().module_unload(module_); }
@@ -48,6 +64,20 @@ CudaFunction CudaKernels::find(CudaFunction& cached, const std::string& name) {
     device_.check(device_.cuda().module_get_function(&cached, module_, name.c_str()),
                   "cuModuleGetFunction");
   return cached;
+}
+
+CudaFunction CudaKernels::reduction(ech_dtype given, ech_op given_op) {
+  const int op = index_of(given_op);
+  const bool arithmetic = op == ECH_SUM || op == ECH_PROD;
+  const ech_dtype dtype = arithmetic ? arithmetic_type(given) : given;
+  constexpr const char* kNames[] = {"sum", "prod", "min", "max"};
+  return find(reduce_[static_cast<std::size_t>(dtype) * kOps + static_cast<std::size_t>(op)],
+              fmt::format("echelon_reduce_{}_{}", name(dtype), kNames[op]));
+}
+
+CudaFunction CudaKernels::division(ech_dtype dtype) {
+  return find(divide_[static_cast<std::size_t>(dtype)],
+              fmt::format("echelon_divide_{}", name(dtype)));
 }
 
 template <typename Args>
@@ -64,13 +94,7 @@ void CudaKernels::launch(CudaStream stream, CudaFunction function, Args& args) {
 }
 
 void CudaKernels::reduce(CudaStream stream, const Reduction& work) {
-  const int op = index_of(work.op);
-  const bool arithmetic = op == ECH_SUM || op == ECH_PROD;
-  const ech_dtype dtype = arithmetic ? arithmetic_type(work.dtype) : work.dtype;
-  constexpr const char* kNames[] = {"sum", "prod", "min", "max"};
-  const CudaFunction function =
-      find(reduce_[static_cast<std::size_t>(dtype) * kOps + static_cast<std::size_t>(op)],
-           fmt::format("echelon_reduce_{}_{}", name(dtype), kNames[op]));
+  const CudaFunction function = reduction(work.dtype, work.op);
   ReduceArgs args;
   args.out = work.out;
   args.count = work.count;
@@ -86,10 +110,8 @@ void CudaKernels::reduce(CudaStream stream, const Reduction& work) {
 }
 
 void CudaKernels::divide(CudaStream stream, const Division& work) {
-  const CudaFunction function = find(divide_[static_cast<std::size_t>(work.dtype)],
-                                     fmt::format("echelon_divide_{}", name(work.dtype)));
   DivideArgs args{work.data, work.count, work.divisor};
-  launch(stream, function, args);
+  launch(stream, division(work.dtype), args);
 }
 
 }  // namespace echelon

@@ -32,6 +32,9 @@ class CudaKernels {
   static constexpr int kTypes = 10, kOps = 4;
   template <typename Args>
   void launch(CudaStream stream, CudaFunction function, Args& args);
+  void load_all();
+  CudaFunction reduction(ech_dtype dtype, ech_op op);
+  CudaFunction division(ech_dtype dtype);
   CudaFunction find(CudaFunction& cached, const std::string& name);
 
   const DeviceContext& device_;

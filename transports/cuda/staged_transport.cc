@@ -1,19 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/cuda/staged_transport.h"
 
+#include <sys/epoll.h>
+
+#include <cerrno>
+
 namespace echelon {
 
-StagedTransport::StagedTransport(Transport& host, const CudaMemory& memory,
+StagedTransport::StagedTransport(std::unique_ptr<Transport> host, const CudaMemory& memory,
                                  const DeviceContext& device)
-    : host_(host),
+    : host_(std::move(host)),
       memory_(memory),
       device_(device),
       news_(device),
+      both_(epoll_create1(EPOLL_CLOEXEC)),
       pool_(device),
       out_(make_stream(device)),
-      in_(make_stream(device)) {}
+      in_(make_stream(device)) {
+  if (!both_) throw system_error("cannot open an epoll descriptor", errno);
+  watch(news_.fd());
+  watch(host_->fd());
+}
 
-StagedTransport::~StagedTransport() { abort(); }
+StagedTransport::~StagedTransport() {
+  if (passages_.empty()) return;
+  host_->abort();
+  host_->progress();
+  end_all();
+}
+
+void StagedTransport::watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (epoll_ctl(both_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    throw system_error("cannot watch a transport", errno);
+}
 
 StagedTransport::Passage& StagedTransport::begin(Passage::Stage stage, int peer, Tag tag,
                                                  std::size_t bytes, Completion& completion) {
@@ -35,7 +56,7 @@ StagedTransport::Passage& StagedTransport::begin(Passage::Stage stage, int peer,
 void StagedTransport::send(int peer, Tag tag, std::span<const std::byte> data,
                            Completion& completion) {
   if (data.empty() || memory_.is_pinned(data.data()))
-    return host_.send(peer, tag, data, completion);
+    return host_->send(peer, tag, data, completion);
   Passage& passage = begin(Passage::Stage::kToHost, peer, tag, data.size(), completion);
   const DeviceScope scope(device_);
   const CudaDriver& cuda = device_.cuda();
@@ -48,10 +69,10 @@ void StagedTransport::send(int peer, Tag tag, std::span<const std::byte> data,
 void StagedTransport::receive(int peer, Tag tag, std::span<std::byte> data,
                               Completion& completion) {
   if (data.empty() || memory_.is_pinned(data.data()))
-    return host_.receive(peer, tag, data, completion);
+    return host_->receive(peer, tag, data, completion);
   Passage& passage = begin(Passage::Stage::kReceiving, peer, tag, data.size(), completion);
   passage.device_memory = data.data();
-  host_.receive(peer, tag, {passage.piece.memory.get(), data.size()}, passage.inner);
+  host_->receive(peer, tag, {passage.piece.memory.get(), data.size()}, passage.inner);
 }
 
 bool StagedTransport::copied(const Passage& passage) const {
@@ -77,8 +98,8 @@ bool StagedTransport::advance(Passage& passage) {
   if (passage.stage == Stage::kToHost) {
     if (!copied(passage)) return false;
     passage.stage = Stage::kSending;
-    host_.send(passage.peer, passage.tag, {passage.piece.memory.get(), passage.bytes},
-               passage.inner);
+    host_->send(passage.peer, passage.tag, {passage.piece.memory.get(), passage.bytes},
+                passage.inner);
     return true;
   }
   if (passage.stage == Stage::kReceiving) {
@@ -103,7 +124,8 @@ bool StagedTransport::ended(const Passage& passage) const {
 }
 
 bool StagedTransport::progress() {
-  bool moved = false;
+  bool moved = host_->progress();
+  if (aborted_.load(std::memory_order_acquire)) return end_all() || moved;
   for (auto next = passages_.begin(); next != passages_.end();) {
     const auto passage = next++;
     while (advance(*passage)) moved = true;
@@ -115,6 +137,14 @@ bool StagedTransport::progress() {
 }
 
 void StagedTransport::abort() {
+  aborted_.store(true, std::memory_order_release);
+  host_->abort();
+  news_.ring();
+}
+
+// The transport below has let go of the pinned memory before. True when there was anything.
+bool StagedTransport::end_all() noexcept {
+  if (passages_.empty()) return false;
   CudaContext context = nullptr;
   if (device_.cuda().ctx_push_current(device_.context()) == kCudaSuccess) {
     device_.cuda().stream_synchronize(out_.get());
@@ -122,10 +152,11 @@ void StagedTransport::abort() {
     device_.cuda().ctx_pop_current(&context);
   }
   while (!passages_.empty()) end(passages_.begin(), ECH_ERR_ABORTED);
+  return true;
 }
 
 bool StagedTransport::arm() {
-  if (progress()) return false;
+  if (progress() || aborted_.load(std::memory_order_acquire)) return false;
   bool out = false, in = false;
   for (const Passage& passage : passages_) {
     out = out || passage.stage == Passage::Stage::kToHost;
@@ -134,7 +165,12 @@ bool StagedTransport::arm() {
   const DeviceScope scope(device_);
   if (out) news_.ring_after(out_.get());
   if (in) news_.ring_after(in_.get());
-  return true;
+  return host_->arm();
+}
+
+void StagedTransport::disarm() {
+  host_->disarm();
+  news_.quiet();
 }
 
 }  // namespace echelon

@@ -4,8 +4,11 @@
 // cutting a buffer into pieces is left to who sends (the engine's segments).
 #pragma once
 
+#include <atomic>
 #include <list>
+#include <memory>
 
+#include "lib/base/fd.h"
 #include "transports/cuda/cuda_memory.h"
 #include "transports/cuda/pinned_pool.h"
 #include "transports/transport.h"
@@ -14,23 +17,23 @@ namespace echelon {
 
 class StagedTransport final : public Transport {
  public:
-  // All outlive this. `host` may be used by others too, from the same thread. Messages in what
-  // `memory` has pinned itself are not staged.
-  StagedTransport(Transport& host, const CudaMemory& memory, const DeviceContext& device);
+  // `memory` and `device` outlive this. Messages in what `memory` has pinned itself are not staged.
+  // Throws ECH_ERR_NO_MEMORY, ECH_ERR_SYSTEM.
+  StagedTransport(std::unique_ptr<Transport> host, const CudaMemory& memory,
+                  const DeviceContext& device);
   ~StagedTransport() override;
 
   void send(int peer, Tag tag, std::span<const std::byte> data, Completion& completion) override;
   void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
   bool progress() override;
-
-  // After `host` has been aborted as well, and has made progress.
   void abort() override;
-  Counters counters() const override { return host_.counters(); }
+  Counters counters() const override { return host_->counters(); }
+  std::string reason(int peer) const override { return host_->reason(peer); }
 
-  // Of the copies alone: `host` is to be waited for, too.
-  int fd() const override { return news_.fd(); }
+  // Of the copies and of the transport below.
+  int fd() const override { return both_.get(); }
   bool arm() override;
-  void disarm() override { news_.quiet(); }
+  void disarm() override;
   void sleep(std::chrono::nanoseconds limit) override { sleep_on(fd(), limit); }
 
  private:
@@ -56,15 +59,19 @@ class StagedTransport final : public Transport {
   bool ended(const Passage& passage) const;
   void start_copy_to_device(Passage& passage);
   void end(Passages::iterator passage, ech_status status);
+  bool end_all() noexcept;
+  void watch(int fd);
 
-  Transport& host_;
+  const std::unique_ptr<Transport> host_;
   const CudaMemory& memory_;
   const DeviceContext& device_;
   StreamNews news_;
+  Fd both_;  // epoll, on the news of the copies and of `host_`
   PinnedPool pool_;
   OwnedStream out_, in_;
   Passages passages_;  // in order of their start
   Passages spare_;
+  std::atomic<bool> aborted_ = false;
 };
 
 }  // namespace echelon

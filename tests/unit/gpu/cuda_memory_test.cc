@@ -10,6 +10,7 @@
 #include "lib/base/dtype.h"
 #include "lib/reduce/reduce.h"
 #include "tests/standin/standin_kernels.h"
+#include "transports/cuda/pointer.h"
 
 namespace echelon {
 namespace {
@@ -119,6 +120,7 @@ TEST_F(CudaMemoryTest, KeepsItsScratchUntilMoreIsAskedFor) {
   EXPECT_EQ(memory_->reserve(0, Memory::Use::kWork, 500), first);
   EXPECT_NE(memory_->reserve(1, Memory::Use::kWork, 500), first);
   std::byte* more = memory_->reserve(0, Memory::Use::kWork, 1 << 20);
+  EXPECT_EQ(kind_of(first), MemoryKind::kDevice) << "freeing it would wait for the device";
   memory_->copy(0, more, Bytes(1 << 20).data(), 1 << 20);
   memory_->settle();
   EXPECT_TRUE(memory_->done(0));

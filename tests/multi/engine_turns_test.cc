@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The turns that the engine gives the calls of a group: members that make one call at a time, in
+// order of turn, as NCCL does, come to the end of many operations that overlap.
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <map>
+
+#include "algorithms/hierarchical.h"
+#include "lib/engine/engine.h"
+#include "tests/support/ranks.h"
+#include "transports/loopback/loopback_group.h"
+#include "transports/loopback/loopback_transport.h"
+
+namespace echelon {
+namespace {
+
+using Value = std::int64_t;
+
+// A group that holds calls back until those of lower turns have ended.
+class TurnedGroup final : public GroupEngine {
+ public:
+  explicit TurnedGroup(std::unique_ptr<GroupEngine> group) : group_(std::move(group)) {}
+
+  int lanes() const override { return group_->lanes(); }
+  void start(int lane, const GroupWork& work) override {
+    EXPECT_TRUE(waiting_.emplace(work.turn, std::pair(lane, work)).second) << work.turn;
+    progress();
+  }
+  bool done(int lane) const override {
+    for (const auto& [turn, call] : waiting_)
+      if (call.first == lane) return false;
+    return group_->done(lane);
+  }
+  bool progress() override {
+    bool moved = group_->progress();
+    while (calling_ < 0 || group_->done(calling_)) {
+      calling_ = -1;
+      const auto next = waiting_.find(turn_);
+      if (next == waiting_.end()) break;
+      const auto [lane, work] = next->second;
+      waiting_.erase(next);
+      ++turn_;
+      calling_ = lane;
+      group_->start(lane, work);
+      moved = true;
+    }
+    return moved;
+  }
+  void abort() override { group_->abort(); }
+  ech_status failed() const override { return group_->failed(); }
+  std::span<std::byte> board(int member) override { return group_->board(member); }
+  std::uint64_t bytes() const override { return group_->bytes(); }
+  int fd() const override { return group_->fd(); }
+  bool arm() override { return !progress() && group_->arm(); }
+  void disarm() override { group_->disarm(); }
+  void sleep(std::chrono::nanoseconds limit) override { group_->sleep(limit); }
+
+  std::uint64_t turn() const { return turn_; }
+
+ private:
+  const std::unique_ptr<GroupEngine> group_;
+  std::map<std::uint64_t, std::pair<int, GroupWork>> waiting_;
+  std::uint64_t turn_ = 0;
+  int calling_ = -1;
+};
+
+constexpr int kRanks = 4;  // on two hosts
+constexpr int kLanes = 3;
+
+struct Meeting {
+  std::vector<std::string> messages = std::vector<std::string>(kRanks);
+  std::vector<std::string> groups = std::vector<std::string>(kRanks);
+  std::barrier<> everybody{kRanks};
+};
+
+Engine make_engine(int rank, Meeting& meeting, const TurnedGroup*& group) {
+  auto medium = open_loopback();
+  auto group_medium = make_loopback_group(kLanes);
+  meeting.messages[rank] = medium->address();
+  meeting.groups[rank] = group_medium->address();
+  meeting.everybody.arrive_and_wait();
+  EngineParts parts;
+  parts.transport = medium->connect(rank, meeting.messages);
+  const int first = rank / 2 * 2;
+  const std::vector<std::string> members = {meeting.groups[first], meeting.groups[first + 1]};
+  auto turned = std::make_unique<TurnedGroup>(group_medium->connect(rank - first, members));
+  group = turned.get();
+  parts.group = std::move(turned);
+  parts.group_ranks = Group({first, first + 1});
+  meeting.everybody.arrive_and_wait();
+  return Engine(std::move(parts));
+}
+
+Composition on_two_hosts(ech_collective collective) {
+  Composition c;
+  c.collective = collective;
+  c.size = kRanks;
+  c.tiers.push_back({{Group({0, 1}), Group({2, 3})}, Algorithm::kNative});
+  c.tiers.push_back({{Group::range(kRanks)}, Algorithm::kRing});
+  return c;
+}
+
+// Sums of one element and of many segments, and broadcasts, which have one call per segment.
+TEST(EngineTurns, OperationsThatOverlapComeToTheirEnds) {
+  Meeting meeting;
+  test::run_threads(kRanks, [&](int rank) {
+    const TurnedGroup* group = nullptr;
+    Engine engine = make_engine(rank, meeting, group);
+    const Goal sum{ECH_ALLREDUCE, rank, kRanks, 0}, copy{ECH_BROADCAST, rank, kRanks, 0};
+    const Program sums = compile(compose(on_two_hosts(ECH_ALLREDUCE), rank), sum, true);
+    const Program copies = compile(compose(on_two_hosts(ECH_BROADCAST), rank), copy, true);
+    EXPECT_EQ(sums.calls, 2u);
+    EXPECT_EQ(copies.calls, 1u);
+    std::vector<std::vector<Value>> data;
+    std::vector<Operation*> running;
+    std::uint64_t calls = 0;
+    for (std::size_t k = 0; k < 40; ++k) {
+      const std::size_t count = k % 4 == 0 ? 1 : 100 * k, segments = (count + 255) / 256;
+      const bool sums_up = k % 3 != 0;
+      data.emplace_back(count, rank + 1);
+      Task task;
+      task.program = sums_up ? &sums : &copies;
+      task.goal = sums_up ? sum : copy;
+      task.dtype = ECH_INT64;
+      task.output = reinterpret_cast<std::byte*>(data.back().data());
+      task.input = task.output;
+      task.count = count;
+      task.segment = 256;
+      task.timeout = std::chrono::seconds(30);
+      running.push_back(engine.start(task));
+      calls += segments * task.program->calls;
+    }
+    for (Operation* operation : running) {
+      engine.wait(*operation);
+      EXPECT_EQ(operation->status(), ECH_OK) << engine.failure();
+    }
+    for (std::size_t k = 0; k < data.size(); ++k)
+      EXPECT_EQ(data[k], std::vector<Value>(data[k].size(), k % 3 != 0 ? 10 : 1)) << k;
+    EXPECT_EQ(group->turn(), calls) << "a turn was left out";
+    for (Operation* operation : running) engine.release(operation);
+    meeting.everybody.arrive_and_wait();
+  });
+}
+
+}  // namespace
+}  // namespace echelon
