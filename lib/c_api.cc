@@ -10,17 +10,15 @@
 #include "lib/bootstrap/bootstrap.h"
 #include "lib/bootstrap/unique_id.h"
 #include "lib/c_arguments.h"
+#include "lib/c_check.h"
 #include "lib/c_handles.h"
 #include "lib/create.h"
 #include "lib/guard.h"
 #include "transports/cuda/driver.h"
-#include "transports/cuda/pointer.h"
 
 using namespace echelon;
 
 namespace {
-
-using Extent = std::size_t;
 
 Options merged_options(const ech_comm_options& o) {
   Options options = read_options([](const char* variable) { return std::getenv(variable); });
@@ -56,61 +54,22 @@ BootstrapOptions bootstrap_options(const ech_comm_options& o, const Options& opt
   return b;
 }
 
-// Partial overlap of two buffers; the allowed in-place forms have `same` set.
-bool overlap(const void* a, Extent a_bytes, const void* b, Extent b_bytes) {
-  const auto pa = reinterpret_cast<std::uintptr_t>(a), pb = reinterpret_cast<std::uintptr_t>(b);
-  return pa < pb + b_bytes && pb < pa + a_bytes;
-}
-
-// Where recv would be if the operation is in place.
-const char* in_place_recv(const Invocation& in, const Communicator& comm, Extent block) {
-  const char* send = static_cast<const char*>(in.send);
-  const Extent shift = block * comm.rank();
-  if (in.collective == ECH_REDUCE_SCATTER) return send + shift;
-  if (in.collective == ECH_ALLGATHER) return send - shift;
-  return send;
-}
-
-void require_host_memory(const void* buffer, const char* name) {
-  const PointerPlace place = place_of(buffer);
-  if (place.kind == MemoryKind::kDevice) [[unlikely]] {
-    throw no_device_memory(
-        fmt::format("{} is in the memory of CUDA device {}: buffers there", name, place.device));
-  }
-}
-
-void check_buffers(const Invocation& in, const Communicator& comm) {
-  if (in.count == 0) return;
-  const bool is_root = in.root == comm.rank();
-  const bool reads = in.collective != ECH_BROADCAST || is_root;
-  const bool writes = in.collective != ECH_REDUCE || is_root;
-  require(!reads || in.send != nullptr, "send is NULL");
-  require(!writes || in.recv != nullptr, "recv is NULL");
-  const Extent block = in.count * size_of(in.dtype);
-  const bool many_in = in.collective == ECH_REDUCE_SCATTER;
-  const bool many_out = in.collective == ECH_ALLGATHER;
-  const Extent larger = buffer_bytes(in.collective, in.count, in.dtype, comm.size());
-  if (reads) require_host_memory(in.send, "send");
-  if (writes && !(reads && in.recv == in.send)) require_host_memory(in.recv, "recv");
-  if (!reads || !writes || in.recv == in_place_recv(in, comm, block)) return;
-  require(!overlap(in.send, many_in ? larger : block, in.recv, many_out ? larger : block),
-          "send and recv overlap; see \"in place\" in echelon.h");
-}
-
-void check(const Invocation& in, const ech_comm* comm) {
-  require(comm != nullptr, "comm is NULL");
-  if (!is_valid(in.dtype)) throw invalid(fmt::format("dtype {} is none", int(in.dtype)));
-  if (!is_valid(in.op)) throw invalid(fmt::format("op {} is none", int(in.op)));
-  const int size = comm->communicator->size();
-  if (in.root < 0 || in.root >= size)
-    throw invalid(fmt::format("root {} is not in [0, {})", in.root, size));
-  check_buffers(in, *comm->communicator);
-}
-
-ech_status run(const Invocation& in, ech_comm* comm) {
+ech_status run(Invocation in, ech_comm* comm) {
   return guarded([&] {
     check(in, comm);
+    if (in.on_gpu) [[unlikely]]
+      return comm->communicator->run_on_gpu(in);
     comm->communicator->run(in);
+  });
+}
+
+ech_status run_in(void* stream, Invocation in, ech_comm* comm) {
+  return guarded([&] {
+    in.in_stream = true;
+    in.stream = stream;
+    check(in, comm);
+    check_memory(in, *comm, ECH_MEMORY_AUTO);
+    comm->communicator->run_on_gpu(in);
   });
 }
 
@@ -134,7 +93,10 @@ void remove_request(const ech_request& request) {
 ech_request& start_request(const Invocation& in, ech_comm& comm) {
   ech_request& request = add_request(comm);
   try {
-    request.operation = comm.communicator->start(in);
+    if (in.on_gpu)
+      request.on_gpu = comm.communicator->start_on_gpu(in);
+    else
+      request.operation = comm.communicator->start(in);
   } catch (...) {
     remove_request(request);
     throw;
@@ -149,10 +111,11 @@ ech_status start(Invocation in, ech_comm* comm, const ech_call* call, ech_reques
     require(settings.timeout >= 0, "call.timeout must be a number of seconds >= 0");
     require(settings.memory >= ECH_MEMORY_AUTO && settings.memory <= ECH_MEMORY_CUDA,
             "call.memory is none of ech_memory");
-    if (settings.memory == ECH_MEMORY_CUDA || settings.stream != nullptr)
-      throw no_device_memory("CUDA memory and streams");
     in.timeout = settings.timeout;
+    in.stream = settings.stream;
+    in.in_stream = settings.stream != nullptr;
     check(in, comm);
+    check_memory(in, *comm, settings.memory);
     *request = &start_request(in, *comm);
   });
 }
@@ -217,6 +180,13 @@ ech_status ech_comm_destroy(ech_comm* comm) {
   return guarded([&] { owner->communicator->close(); });
 }
 
+ech_status ech_comm_status(ech_comm* comm) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    comm->communicator->check();
+  });
+}
+
 ech_status ech_comm_abort(ech_comm* comm) {
   return guarded([&] {
     require(comm != nullptr, "comm is NULL");
@@ -250,6 +220,35 @@ ech_status ech_reduce(const void* send, void* recv, size_t count, ech_dtype dtyp
 }
 
 ech_status ech_barrier(ech_comm* comm) { return run(barrier(), comm); }
+
+ech_status ech_allreduce_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
+                                   ech_op op, ech_comm* comm, void* stream) {
+  return run_in(stream, {ECH_ALLREDUCE, send, recv, count, dtype, op, 0, 0}, comm);
+}
+
+ech_status ech_reduce_scatter_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
+                                        ech_op op, ech_comm* comm, void* stream) {
+  return run_in(stream, {ECH_REDUCE_SCATTER, send, recv, count, dtype, op, 0, 0}, comm);
+}
+
+ech_status ech_allgather_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
+                                   ech_comm* comm, void* stream) {
+  return run_in(stream, {ECH_ALLGATHER, send, recv, count, dtype, ECH_SUM, 0, 0}, comm);
+}
+
+ech_status ech_broadcast_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
+                                   int root, ech_comm* comm, void* stream) {
+  return run_in(stream, {ECH_BROADCAST, send, recv, count, dtype, ECH_SUM, root, 0}, comm);
+}
+
+ech_status ech_reduce_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
+                                ech_op op, int root, ech_comm* comm, void* stream) {
+  return run_in(stream, {ECH_REDUCE, send, recv, count, dtype, op, root, 0}, comm);
+}
+
+ech_status ech_barrier_on_stream(ech_comm* comm, void* stream) {
+  return run_in(stream, barrier(), comm);
+}
 
 ech_status ech_iallreduce(const void* send, void* recv, size_t count, ech_dtype dtype, ech_op op,
                           ech_comm* comm, const ech_call* call, ech_request** request) {
@@ -286,6 +285,11 @@ ech_status ech_test(ech_request* request, int* done) {
     require(request != nullptr, "request is NULL");
     require(done != nullptr, "done is NULL");
     Communicator& communicator = *request->comm->communicator;
+    if (request->on_gpu) {
+      *done = communicator.test_on_gpu(*request->on_gpu);
+      if (*done != 0) communicator.wait_on_gpu(*request->on_gpu);
+      return;
+    }
     const Operation* operation = request->operation;
     const bool ended = communicator.test(request->operation);
     *done = ended;
@@ -300,7 +304,11 @@ ech_status ech_wait(ech_request** request) {
     const ech_request given = **request;
     remove_request(**request);
     *request = nullptr;
-    given.comm->communicator->finish(given.operation);
+    Communicator& communicator = *given.comm->communicator;
+    if (given.on_gpu)
+      communicator.wait_on_gpu(*given.on_gpu);
+    else
+      communicator.finish(given.operation);
   });
 }
 

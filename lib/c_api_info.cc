@@ -7,7 +7,7 @@
 #include "lib/c_arguments.h"
 #include "lib/c_handles.h"
 #include "lib/guard.h"
-#include "transports/cuda/pointer.h"
+#include "transports/cuda/device_alloc.h"
 #include "transports/shm/shared_alloc.h"
 
 using namespace echelon;
@@ -80,14 +80,13 @@ ech_status ech_alloc(void** memory, size_t bytes, ech_memory kind) {
     require(memory != nullptr, "memory is NULL");
     require(bytes > 0, "bytes is 0");
     require(kind >= ECH_MEMORY_AUTO && kind <= ECH_MEMORY_CUDA, "kind is none of ech_memory");
-    if (kind == ECH_MEMORY_CUDA) throw no_device_memory("buffers in CUDA memory");
-    *memory = shared_alloc(bytes);
+    *memory = kind == ECH_MEMORY_CUDA ? device_alloc(bytes) : shared_alloc(bytes);
   });
 }
 
 ech_status ech_free(void* memory) {
   return guarded([&] {
-    if (memory != nullptr) shared_free(memory);
+    if (memory != nullptr && !device_free(memory)) shared_free(memory);
   });
 }
 
@@ -115,8 +114,9 @@ ech_status ech_comm_explain(ech_comm* comm, const ech_question* question, ech_fo
             "question.memory is none of ech_memory");
     Communicator& c = *comm->communicator;
     const std::size_t bytes = buffer_bytes(q.collective, q.count, q.dtype, c.size());
-    const Choice choice =
-        q.collective == ECH_BARRIER ? c.explain(ECH_ALLREDUCE, 1) : c.explain(q.collective, bytes);
+    const bool on_gpu = q.memory == ECH_MEMORY_CUDA;
+    const Choice choice = q.collective == ECH_BARRIER ? c.explain(ECH_ALLREDUCE, 1, on_gpu)
+                                                      : c.explain(q.collective, bytes, on_gpu);
     *text = duplicate(format == ECH_TEXT ? explain_text(choice) : explain_json(choice));
   });
 }

@@ -11,7 +11,8 @@
 struct ech_request {
   ech_comm* comm = nullptr;
   std::size_t index = 0;                    // in comm->requests
-  echelon::Operation* operation = nullptr;  // nullptr: there was nothing to do
+  echelon::Operation* operation = nullptr;  // nullptr: there was nothing to do on host memory
+  echelon::DeviceEngine::Call on_gpu;       // the same on a GPU's
 };
 
 struct ech_comm {

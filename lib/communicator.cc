@@ -10,6 +10,7 @@
 #include "lib/base/dtype.h"
 #include "lib/base/time.h"
 #include "lib/bootstrap/inquiry.h"
+#include "lib/device_media.h"
 #include "lib/fabric/formats.h"
 
 namespace echelon {
@@ -23,6 +24,18 @@ Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
   Shape shape = make_shape(layout, true);
   shape.messages = parts.engine.transport != nullptr;
   return shape;
+}
+
+// The same of the GPUs. A plan that the user asked for is taken where it fits.
+std::optional<Plans> gpu_plans(const Layout& layout, int rank, const Options& options,
+                               const GpuParts& gpu) {
+  if (!gpu.device) return std::nullopt;
+  Shape shape = make_shape(layout_of_gpus(layout, gpu.native), gpu.native);
+  shape.messages = gpu.device->engine.transport != nullptr;
+  std::optional<Recipe> wanted;
+  if (!options.algorithm.empty()) wanted = parse_recipe(options.algorithm);
+  if (wanted && !can_do(shape, *wanted, ECH_ALLREDUCE)) wanted.reset();
+  return std::optional<Plans>(std::in_place, std::move(shape), rank, std::move(wanted));
 }
 
 std::optional<Recipe> wanted_recipe(const Options& options, const Shape& shape) {
@@ -43,6 +56,13 @@ EngineParts with(EngineParts parts, const Helpers& helpers) {
   return parts;
 }
 
+// Whether some ranks only send and others only receive.
+bool one_way(const Invocation& in) {
+  return in.collective == ECH_BROADCAST || in.collective == ECH_REDUCE;
+}
+
+}  // namespace
+
 Signature signature_of(const Invocation& in) {
   Signature s;
   s.collective = static_cast<std::uint8_t>(in.collective);
@@ -50,15 +70,9 @@ Signature signature_of(const Invocation& in) {
   s.op = static_cast<std::uint8_t>(in.op);
   s.root = in.root;
   s.count = in.count;
+  s.cuda = in.on_gpu;
   return s;
 }
-
-// Whether some ranks only send and others only receive.
-bool one_way(const Invocation& in) {
-  return in.collective == ECH_BROADCAST || in.collective == ECH_REDUCE;
-}
-
-}  // namespace
 
 Communicator::Communicator(CommunicatorParts parts)
     : options_(std::move(parts.options)),
@@ -73,7 +87,12 @@ Communicator::Communicator(CommunicatorParts parts)
       rank_names_(std::move(parts.rank_names)),
       plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
       watch_(*control_, rank_names_, log_),
-      engine_(with(std::move(parts.engine), {&watch_, this})) {
+      engine_(with(std::move(parts.engine), {&watch_, this})),
+      gpu_absence_(std::move(parts.gpu.absence)),
+      gpu_plans_(gpu_plans(layout_, rank_, options_, parts.gpu)),
+      gpu_watch_(*control_, rank_names_, log_) {
+  if (parts.gpu.device)
+    gpu_ = std::make_unique<DeviceEngine>(std::move(*parts.gpu.device), gpu_watch_);
   const std::vector<int> local = layout_.ranks_of_host(host_index());
   local_size_ = static_cast<int>(local.size());
   local_rank_ = static_cast<int>(std::ranges::find(local, rank_) - local.begin());
@@ -87,6 +106,7 @@ Communicator::~Communicator() { control_->attend(nullptr, {}); }
 
 void Communicator::failed() noexcept {
   engine_.interrupt();
+  if (gpu_) gpu_->interrupt();
   if (standby_ && !shrinking_) standby_->answer();  // until the caller comes to shrink()
 }
 
@@ -95,33 +115,53 @@ std::string Communicator::last_seen(int rank) const {
   return board.empty() ? "" : Activity::read(board).text();
 }
 
+Snapshot Communicator::activity() const {
+  Snapshot mine = engine_.activity().read();
+  return gpu_ ? merged(std::move(mine), gpu_->activity()) : mine;
+}
+
 std::size_t Communicator::bytes_of(const Invocation& in) const {
   const bool blocks = in.collective == ECH_REDUCE_SCATTER || in.collective == ECH_ALLGATHER;
   return in.count * size_of(in.dtype) * (blocks ? size() : 1);
 }
 
-Invocation Communicator::barrier(double timeout) {
-  return {ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, timeout};
+// The one that does the work of a barrier, or of a fence before `of`.
+Invocation Communicator::barrier(const Invocation& of) {
+  Invocation in{ECH_ALLREDUCE, &barrier_in_, &barrier_out_, 1, ECH_UINT8, ECH_MAX, 0, of.timeout};
+  if (!of.on_gpu) return in;
+  in.on_gpu = true;
+  in.send = gpu_->barrier_bytes();
+  in.recv = gpu_->barrier_bytes() + 1;
+  return in;
 }
 
 // Ranks that only send in a broadcast or reduce run ahead of those that receive, whose memory would
 // fill with what comes too early. So now and then a barrier goes before the next call, on every
 // rank the same, and what is started then waits for its end.
 void Communicator::fence_if_far_ahead(const Invocation& in) {
-  const bool far = calls_ahead_ >= kMostCallsAhead || bytes_ahead_ >= kMostBytesAhead;
+  Ahead& ahead = in.on_gpu ? ahead_on_gpu_ : ahead_;
+  const bool far = ahead.calls >= kMostCallsAhead || ahead.bytes >= kMostBytesAhead;
   if (!one_way(in) || !far) return;
-  engine_.fence(task_of(barrier(in.timeout), Signature()));
-  calls_ahead_ = bytes_ahead_ = 0;
+  Signature signature;
+  signature.cuda = in.on_gpu;
+  const Task fence = task_of(barrier(in), signature);
+  if (in.on_gpu) {
+    gpu_->fence(fence, engine_.next_sequence());
+    engine_.take_sequence();
+  } else {
+    engine_.fence(fence);
+  }
+  ahead = {};
 }
 
 // When it has been started, not before: what is made again after an error counts once.
-void Communicator::count_ahead(const Invocation& in) {
+void Communicator::count_ahead(const Invocation& in, Ahead& ahead) {
   if (!one_way(in)) {
-    if (in.count > 0 || in.collective == ECH_BARRIER) calls_ahead_ = bytes_ahead_ = 0;
+    if (in.count > 0 || in.collective == ECH_BARRIER) ahead = {};
     return;
   }
-  ++calls_ahead_;
-  bytes_ahead_ += in.count * size_of(in.dtype);
+  ++ahead.calls;
+  ahead.bytes += in.count * size_of(in.dtype);
 }
 
 // The checked mode. What is under way ends first, for nothing moves while the others are asked.
@@ -149,12 +189,12 @@ bool Communicator::prepare(const Invocation& in) {
   fence_if_far_ahead(in);
   if (in.count > 0 || in.collective == ECH_BARRIER) return true;
   engine_.note(signature_of(in));
-  count_ahead(in);
+  count_ahead(in, ahead_);
   return false;
 }
 
 Communicator::Call Communicator::call_of(const Invocation& in) {
-  Call call{in.collective == ECH_BARRIER ? task_of(barrier(in.timeout), signature_of(in))
+  Call call{in.collective == ECH_BARRIER ? task_of(barrier(in), signature_of(in))
                                          : task_of(in, signature_of(in))};
   call.timed = is_timed(call.task, engine_.next_sequence());
   call.task.metered = notes_.is_metered(call.task.bytes);
@@ -168,7 +208,7 @@ Operation* Communicator::start(const Invocation& in) {
   Operation* const operation = engine_.start(call.task);
   notes_.called(call.task.bytes, call.timed);
   notes_.started();
-  count_ahead(in);
+  count_ahead(in, ahead_);
   if (engine_.busy()) notes_.goes();
   return operation;
 }
@@ -180,7 +220,7 @@ void Communicator::run(const Invocation& in) {
   engine_.run(call.task);
   if (call.timed) notes_.waited(Clock::now() - start);
   notes_.called(call.task.bytes, call.timed);
-  count_ahead(in);
+  count_ahead(in, ahead_);
   if (engine_.busy()) notes_.goes();
 }
 
@@ -188,12 +228,19 @@ bool Communicator::is_timed(const Task& task, std::uint64_t sequence) {
   return NoteBook::is_timed(task.goal.collective, task.bytes, sequence);
 }
 
+void Communicator::check() {
+  control_->check();
+  if (engine_.failed() != ECH_OK) throw Error(engine_.failed(), engine_.failure());
+  if (gpu_) gpu_->check();
+}
+
 // A barrier that goes with another call.
 void Communicator::meet(Signature::Kind kind, Deadline until) {
   Signature signature;
   signature.kind = kind;
   engine_.drain(until);
-  Task task = task_of(barrier(0), signature);
+  if (gpu_) gpu_->drain(until);
+  Task task = task_of(barrier({}), signature);
   task.timeout = std::max(until - std::chrono::steady_clock::now(), Deadline::duration::zero());
   engine_.run(task);
 }
@@ -211,8 +258,12 @@ Task Communicator::task_of(const Invocation& in, const Signature& signature) {
   task.bytes = bytes_of(in);
   task.timeout = from_seconds(in.timeout > 0 ? in.timeout : options_.timeout);
   task.signature = signature;
+  if (in.on_gpu) {
+    set_plan(task, *gpu_plans_);
+    return task;
+  }
   if (!exchanges_.empty()) settle();
-  if (exchanges_.empty()) set_plan(task);  // else the engine asks when its turn comes
+  if (exchanges_.empty()) set_plan(task, plans_);  // else the engine asks when its turn comes
   return task;
 }
 
@@ -251,6 +302,7 @@ void Communicator::close() {
 void Communicator::abort() noexcept {
   control_->fail({ECH_ERR_ABORTED, rank_names_[rank_] + " aborted the communicator"});
   engine_.interrupt();
+  if (gpu_) gpu_->interrupt();
 }
 
 std::string Communicator::fabric_text(ech_format format) const {
@@ -260,9 +312,10 @@ std::string Communicator::fabric_text(ech_format format) const {
   return to_text(fabric_, places_);
 }
 
-Choice Communicator::explain(ech_collective collective, std::size_t bytes, int root) {
+Choice Communicator::explain(ech_collective collective, std::size_t bytes, bool on_gpu) {
+  if (on_gpu) gpu();
   settle();
-  return plans_.explain({collective, std::max<std::size_t>(bytes, 1), root});
+  return (on_gpu ? *gpu_plans_ : plans_).explain({collective, std::max<std::size_t>(bytes, 1), 0});
 }
 
 ech_counters Communicator::counters() const {
@@ -277,6 +330,15 @@ ech_counters Communicator::counters() const {
     c.network_messages = t->counters().messages;
   }
   if (engine_.group() != nullptr) c.shared_bytes = engine_.group()->bytes();
+  if (!gpu_) return c;
+  const DeviceEngine::Counters on_gpu = gpu_->counters();
+  c.operations += on_gpu.engine.operations;
+  c.bytes += on_gpu.engine.bytes;
+  c.waits += on_gpu.engine.waits;
+  c.plans += gpu_plans_->made();
+  c.network_bytes += on_gpu.network.bytes;
+  c.network_messages += on_gpu.network.messages;
+  c.shared_bytes += on_gpu.shared_bytes;
   return c;
 }
 

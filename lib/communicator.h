@@ -16,6 +16,7 @@
 #include "lib/bootstrap/control.h"
 #include "lib/bootstrap/standby.h"
 #include "lib/control_watch.h"
+#include "lib/device_engine.h"
 #include "lib/engine/engine.h"
 #include "lib/fabric/fabric.h"
 #include "lib/fabric/layout.h"
@@ -35,8 +36,21 @@ struct Invocation {
   ech_dtype dtype = ECH_UINT8;
   ech_op op = ECH_SUM;
   int root = 0;
-  double timeout = 0;  // s; 0: the communicator's
+  double timeout = 0;      // s; 0: the communicator's
+  bool on_gpu = false;     // the buffers are in its memory
+  bool in_stream = false;  // begins when `stream` has come to it, which waits for its end
+  void* stream = nullptr;
 };
+
+// What a communicator has of GPUs.
+struct GpuParts {
+  std::optional<DeviceParts> device;
+  bool native = false;  // NCCL joins those of a host
+  std::string absence;  // why there is no device
+};
+
+// What other ranks are told of it.
+Signature signature_of(const Invocation& invocation);
 
 // Everything that creation brings together.
 struct CommunicatorParts {
@@ -50,6 +64,7 @@ struct CommunicatorParts {
   Layout layout;
   std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
   EngineParts engine;
+  GpuParts gpu;
 };
 
 struct Identity;
@@ -67,7 +82,7 @@ class Communicator final : private Attendant, private Planner {
   int host_index() const { return layout_.host_of_rank[rank_]; }
   int host_count() const { return layout_.host_count(); }
 
-  // Blocks until it is done.
+  // Blocks until it is done. On host memory.
   void run(const Invocation& invocation);
 
   // nullptr when there is nothing to do. Otherwise give the operation to finish().
@@ -76,6 +91,16 @@ class Communicator final : private Attendant, private Planner {
 
   // Waits, releases the operation, throws its failure.
   void finish(Operation* operation);
+
+  // The same on the memory of the communicator's GPU; nullptr when there is nothing to do.
+  DeviceEngine::Call start_on_gpu(const Invocation& invocation);
+  void run_on_gpu(const Invocation& invocation);
+  bool test_on_gpu(const DeviceCall& call);
+  void wait_on_gpu(const DeviceCall& call);  // throws its failure
+  DeviceEngine& gpu();                       // throws ECH_ERR_UNSUPPORTED when there is none
+
+  // Throws the failure that ends all operations, if there is one.
+  void check();
 
   // Splits off the ranks with the same color >= 0, ordered by (key, rank); nullptr for the others.
   std::unique_ptr<Communicator> split(int color, int key);
@@ -89,7 +114,7 @@ class Communicator final : private Attendant, private Planner {
   void abort() noexcept;
 
   std::string fabric_text(ech_format format) const;
-  Choice explain(ech_collective collective, std::size_t bytes, int root = 0);
+  Choice explain(ech_collective collective, std::size_t bytes, bool on_gpu);
   ech_counters counters() const;
   void statistics(ech_stats& stats);  // struct_size and arrays as the caller gave them
 
@@ -98,8 +123,14 @@ class Communicator final : private Attendant, private Planner {
   const Log& log() const { return log_; }
 
  private:
+  // Calls since all ranks last waited for all, of those in which some could run ahead.
+  struct Ahead {
+    std::size_t calls = 0;
+    std::size_t bytes = 0;
+  };
+
   // Attendant
-  Snapshot activity() const override { return engine_.activity().read(); }
+  Snapshot activity() const override;
   std::string last_seen(int rank) const override;
   void failed() noexcept override;
 
@@ -119,7 +150,7 @@ class Communicator final : private Attendant, private Planner {
   void settle();
   void conclude(const Exchange& exchange);
   void replan(const std::vector<SlowLink>& slow, std::uint64_t from);
-  void set_plan(Task& task);
+  static void set_plan(Task& task, Plans& plans);
 
   struct Call {
     Task task;
@@ -131,11 +162,11 @@ class Communicator final : private Attendant, private Planner {
   Call call_of(const Invocation& invocation);
   static bool is_timed(const Task& task, std::uint64_t sequence);
   Task task_of(const Invocation& invocation, const Signature& signature);
-  Invocation barrier(double timeout);
+  Invocation barrier(const Invocation& of);
   void meet(Signature::Kind kind, Deadline until);
   void agree(const Signature& signature);
   void fence_if_far_ahead(const Invocation& invocation);
-  void count_ahead(const Invocation& invocation);
+  static void count_ahead(const Invocation& invocation, Ahead& ahead);
   std::string name_of_seat(int seat) const;
   std::unique_ptr<Communicator> go_on(Membership survivors) const;
   std::string show_meeting_point(bool first, int leader, Deadline until);
@@ -162,10 +193,13 @@ class Communicator final : private Attendant, private Planner {
   ControlWatch watch_;
   Engine engine_;
   std::byte barrier_in_{}, barrier_out_{};
-  std::size_t calls_ahead_ = 0;          // broadcasts and reduces since all waited for all
-  std::size_t bytes_ahead_ = 0;          // that they moved
+  Ahead ahead_, ahead_on_gpu_;
   std::atomic<bool> shrinking_ = false;  // has been begun
   bool shrunk_ = false;                  // and has succeeded
+  const std::string gpu_absence_;
+  std::optional<Plans> gpu_plans_;
+  ControlWatch gpu_watch_;
+  std::unique_ptr<DeviceEngine> gpu_;  // numbers its calls as engine_ does
 };
 
 }  // namespace echelon

@@ -11,6 +11,7 @@
 
 #include "lib/base/file.h"
 #include "lib/base/time.h"
+#include "lib/device_media.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
@@ -122,6 +123,7 @@ class Creation {
                       options_.slurm_pattern,
                       settings_text(options_),
                       static_cast<std::uint32_t>(getpid()),
+                      offer_gpu(options_),
                       {}};
     if (listener.fd) mine.standby = listener.address;
     for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
@@ -253,20 +255,46 @@ class Creation {
     std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
     std::unique_ptr<GroupMedium> shared =
         local.size() > 1 ? make_shm_group(shm_options()) : nullptr;
-    const MediaAddresses mine{network ? network->address() : "", shared ? shared->address() : ""};
-    std::vector<std::string> network_addresses, shared_addresses;
-    for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_)) {
-      MediaAddresses theirs = media_addresses_from_wire(bytes);
-      network_addresses.push_back(std::move(theirs.network));
-      shared_addresses.push_back(std::move(theirs.shared));
-    }
+    std::optional<DeviceMedia> gpu = open_gpu(local);
+    MediaAddresses mine;
+    if (network) mine.network = network->address();
+    if (shared) mine.shared = shared->address();
+    if (gpu) gpu->tell(mine);
+    std::vector<MediaAddresses> all;
+    for (const std::string& bytes : control_->allgather(to_wire(mine), deadline_))
+      all.push_back(media_addresses_from_wire(bytes));
+    std::vector<std::string> network_addresses;
+    for (const MediaAddresses& theirs : all) network_addresses.push_back(theirs.network);
     if (network) parts_.engine.transport = network->connect(self, network_addresses);
-    if (shared) connect_shared(*shared, local, shared_addresses);
+    if (shared) connect_shared(*shared, local, all);
+    if (gpu) connect_gpu(*gpu, all);
     if (parts_.layout.host_count() > 1) parts_.engine.host_of_rank = parts_.layout.host_of_rank;
     parts_.engine.rank = self;
     parts_.engine.spin = from_seconds(options_.spin);
     if (!crowded(local)) parts_.engine.patience = kPatienceOfOwners;
     control_->allgather("", deadline_);  // nobody leaves before all have connected
+  }
+
+  // Nothing where a rank has no GPU.
+  std::optional<DeviceMedia> open_gpu(const std::vector<int>& local) {
+    GpuTerms terms = gpu_terms(ranks_, parts_.layout, parts_.rank_names);
+    parts_.gpu.absence = std::move(terms.absence);
+    parts_.gpu.native = terms.native;
+    if (!parts_.gpu.absence.empty()) return std::nullopt;
+    const bool messages = needs_messages() || (control_->size() > 1 && !terms.native);
+    const std::vector<int> joined = terms.native ? local : std::vector<int>{control_->rank()};
+    const auto open = [this] { return open_network(); };
+    return std::optional<DeviceMedia>(std::in_place, joined, control_->rank(), options_,
+                                      messages ? DeviceMedia::OpenNetwork(open) : nullptr);
+  }
+
+  void connect_gpu(DeviceMedia& gpu, const std::vector<MediaAddresses>& all) {
+    for (std::size_t r = 0; r < all.size() && parts_.gpu.absence.empty(); ++r)
+      if (!all[r].gpu_absence.empty())
+        parts_.gpu.absence = parts_.rank_names[r] + ": " + printable(all[r].gpu_absence);
+    if (!parts_.gpu.absence.empty()) return;
+    parts_.gpu.device = gpu.connect(all);
+    parts_.gpu.device->engine.spin = from_seconds(options_.spin);
   }
 
   // Whether the ranks of this host are more than the CPUs that they may run on.
@@ -277,9 +305,9 @@ class Creation {
   }
 
   void connect_shared(GroupMedium& shared, const std::vector<int>& local,
-                      const std::vector<std::string>& addresses) {
+                      const std::vector<MediaAddresses>& all) {
     std::vector<std::string> members;
-    for (int rank : local) members.push_back(addresses[rank]);
+    for (int rank : local) members.push_back(all[rank].shared);
     const int index = static_cast<int>(std::ranges::find(local, control_->rank()) - local.begin());
     parts_.engine.group = shared.connect(index, members);
     parts_.engine.group_ranks = Group(local);

@@ -36,6 +36,9 @@ std::string to_wire(const Introduction& i) {
       .text(i.slurm_pattern)
       .text(i.settings)
       .u32(i.pid)
+      .text(i.gpu.uuid)
+      .text(i.gpu.absence)
+      .u32(i.gpu.nccl ? 1 : 0)
       .text(i.standby ? i.standby->host() : "")
       .u32(i.standby ? i.standby->port() : 0)
       .take();
@@ -51,6 +54,9 @@ Introduction introduction_from_wire(std::string_view bytes) {
   i.slurm_pattern = reader.text();
   i.settings = reader.text();
   i.pid = reader.u32();
+  i.gpu.uuid = reader.text();
+  i.gpu.absence = printable(reader.text());
+  i.gpu.nccl = reader.u32() != 0;
   const std::string standby_host = reader.text();
   const std::uint32_t standby_port = reader.u32();
   reader.expect_end();
@@ -62,7 +68,13 @@ Introduction introduction_from_wire(std::string_view bytes) {
 }
 
 std::string to_wire(const MediaAddresses& addresses) {
-  return ByteWriter().text(addresses.network).text(addresses.shared).take();
+  return ByteWriter()
+      .text(addresses.network)
+      .text(addresses.shared)
+      .text(addresses.gpu_network)
+      .text(addresses.gpu_group)
+      .text(addresses.gpu_absence)
+      .take();
 }
 
 MediaAddresses media_addresses_from_wire(std::string_view bytes) {
@@ -70,6 +82,9 @@ MediaAddresses media_addresses_from_wire(std::string_view bytes) {
   MediaAddresses addresses;
   addresses.network = reader.text();
   addresses.shared = reader.text();
+  addresses.gpu_network = reader.text();
+  addresses.gpu_group = reader.text();
+  addresses.gpu_absence = reader.text();
   reader.expect_end();
   return addresses;
 }

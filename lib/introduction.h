@@ -13,6 +13,13 @@
 
 namespace echelon {
 
+// The GPU that a rank has brought, if it has.
+struct GpuOffer {
+  std::string uuid;     // "": none
+  std::string absence;  // why
+  bool nccl = false;    // whether NCCL can be used there
+};
+
 // The first message of every rank.
 struct Introduction {
   std::string host_id, host_name;
@@ -20,6 +27,7 @@ struct Introduction {
   std::string slurm_address, slurm_pattern;
   std::string settings;  // what must be alike
   std::uint32_t pid = 0;
+  GpuOffer gpu;
   std::optional<Address> standby;  // where it listens for survivors, unless they know already
 };
 
@@ -29,6 +37,8 @@ Introduction introduction_from_wire(std::string_view bytes);
 // Where its media can be reached; empty for those that it has not opened.
 struct MediaAddresses {
   std::string network, shared;
+  std::string gpu_network, gpu_group;  // for the memory of its GPU
+  std::string gpu_absence;             // why it cannot use that after all
 };
 
 std::string to_wire(const MediaAddresses& addresses);

@@ -38,8 +38,8 @@ void set_host_speed(Host& host, double bytes_per_second) {
 
 }  // namespace
 
-void Communicator::set_plan(Task& task) {
-  const Plan& plan = plans_.get({task.goal.collective, task.bytes, task.goal.root});
+void Communicator::set_plan(Task& task, Plans& plans) {
+  const Plan& plan = plans.get({task.goal.collective, task.bytes, task.goal.root});
   task.segment = segment_elements(plan, task.count, task.bytes);
   task.program = task.segment >= task.count ? &plan.whole : &plan.cut;
 }
@@ -47,7 +47,7 @@ void Communicator::set_plan(Task& task) {
 bool Communicator::plan(Task& task, std::uint64_t sequence) {
   settle();
   if (!exchanges_.empty() && exchanges_.front().sequence < sequence) return false;
-  set_plan(task);
+  set_plan(task, plans_);
   return true;
 }
 

@@ -23,6 +23,7 @@ std::unique_ptr<Communicator> Communicator::shrink() {
   control_->fail({ECH_ERR_ABORTED, rank_names_[rank_] + " shrinks the communicator"});
   engine_.interrupt();
   engine_.progress();  // ends what is pending
+  if (gpu_) gpu_->end_all();
   if (!standby_) return go_on({std::make_unique<SoloControl>()});
   ReunionOptions options;
   options.times = {from_seconds(options_.heartbeat), from_seconds(options_.timeout)};
@@ -43,6 +44,8 @@ std::unique_ptr<Communicator> Communicator::go_on(Membership survivors) const {
   const int size = survivors.control->size();
   Options options = options_;
   options.plan_if_possible = true;
+  std::optional<DeviceScope> same_gpu;
+  if (gpu_) same_gpu.emplace(gpu_->device());
   try {
     return create_communicator(std::move(survivors), options, log_, deadline());
   } catch (const Error& e) {

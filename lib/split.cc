@@ -55,6 +55,8 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
                                            static_cast<int>(members.size()));
   Options options = options_;
   options.plan_if_possible = true;
+  std::optional<DeviceScope> same_gpu;
+  if (gpu_) same_gpu.emplace(gpu_->device());
   return create_communicator({join_part(identity, until)}, options, log_, until);
 }
 

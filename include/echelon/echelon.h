@@ -54,8 +54,7 @@ typedef enum ech_status ECH_ENUM {
   ECH_ERR_INVALID = -1,     /* the caller broke the contract                       */
   ECH_ERR_UNSUPPORTED = -2, /* valid, but not on this machine or in this build     */
   ECH_ERR_NO_MEMORY = -3,   /* memory, descriptors or another resource ran out. In the middle of
-                               an operation it ends the communicator as well: every later
-                               operation then returns it, too */
+                               an operation it ends the communicator as well */
   /* the operation and its communicator */
   ECH_ERR_MISMATCH = -20, /* ranks called different things                         */
   ECH_ERR_TIMEOUT = -21,  /* the deadline passed                                   */
@@ -151,7 +150,7 @@ ECH_API ech_status ech_get_unique_id(ech_unique_id* id, const char* interface_na
 typedef int (*ech_allgather_fn)(const void* send, void* recv, size_t bytes, void* context);
 
 /* Called with one line without newline. May be called from any thread that is inside an Echelon
- * call; must not call Echelon. */
+ * call, and from those of a communicator; must not call Echelon. */
 typedef void (*ech_log_fn)(ech_log_level level, const char* message, void* context);
 
 typedef struct ech_comm_options {
@@ -231,6 +230,9 @@ ECH_API ech_status ech_comm_local_size(const ech_comm* comm, int* local_size);
 ECH_API ech_status ech_comm_host_index(const ech_comm* comm, int* host_index);
 ECH_API ech_status ech_comm_host_count(const ech_comm* comm, int* host_count);
 
+/* ECH_OK, or why all operations fail now. Local, does not block; for the thread that drives. */
+ECH_API ech_status ech_comm_status(ech_comm* comm);
+
 /* ---- collectives -------------------------------------------------------------------------
  * Blocking forms return when the result is in place and the buffers may be reused. Collective.
  * In place: allreduce, reduce, broadcast with recv == send; reduce_scatter with
@@ -265,12 +267,34 @@ ECH_API ech_status ech_reduce(const void* send, void* recv, size_t count, ech_dt
 /* Returns after every rank has called it. */
 ECH_API ech_status ech_barrier(ech_comm* comm);
 
+/* ---- collectives on CUDA memory: docs/gpu.md ----------------------------------------------
+ * All collectives take memory of the GPU that was current on the thread that made the communicator,
+ * when every rank had one. Such operations run in order of their start, in no order with those on
+ * host memory, and wait for no stream. Errors: also ECH_ERR_INVALID (buffers of two kinds or of
+ * another GPU), ECH_ERR_UNSUPPORTED (a rank has no GPU; a stream that is captured). The forms below
+ * begin when `stream` (cudaStream_t, CUstream; NULL: the default) has come to them, from when the
+ * timeout counts; what it is given later waits for their end. They return at once, or, until one
+ * operation has ended, then. Failures let it go on; ech_comm_status and later calls return them. */
+ECH_API ech_status ech_allreduce_on_stream(const void* send, void* recv, size_t count,
+                                           ech_dtype dtype, ech_op op, ech_comm* comm,
+                                           void* stream);
+ECH_API ech_status ech_reduce_scatter_on_stream(const void* send, void* recv, size_t count,
+                                                ech_dtype dtype, ech_op op, ech_comm* comm,
+                                                void* stream);
+ECH_API ech_status ech_allgather_on_stream(const void* send, void* recv, size_t count,
+                                           ech_dtype dtype, ech_comm* comm, void* stream);
+ECH_API ech_status ech_broadcast_on_stream(const void* send, void* recv, size_t count,
+                                           ech_dtype dtype, int root, ech_comm* comm, void* stream);
+ECH_API ech_status ech_reduce_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
+                                        ech_op op, int root, ech_comm* comm, void* stream);
+ECH_API ech_status ech_barrier_on_stream(ech_comm* comm, void* stream);
+
 /* Per operation settings. */
 typedef struct ech_call {
   size_t struct_size;
   double timeout;    /* s from the start of the operation; 0: the communicator's */
   ech_memory memory; /* of both buffers */
-  void* stream;      /* CUDA stream; must be NULL for host memory */
+  void* stream;      /* CUDA stream to run in, as _on_stream does; NULL: none */
 } ech_call;
 
 #define ECH_CALL_INIT \
@@ -317,8 +341,9 @@ ECH_API ech_status ech_wait_all(size_t count, ech_request** requests);
 
 /* Allocates `bytes` of zeroed memory that the other ranks of this host can map, which spares a
  * copy in every collective that uses it. Ordinary memory in every other respect. Free it with
- * ech_free after the last operation on it has ended. ECH_MEMORY_AUTO means host memory.
- * Local, thread-safe. Errors: ECH_ERR_INVALID, ECH_ERR_NO_MEMORY, ECH_ERR_UNSUPPORTED (kind). */
+ * ech_free after the last operation on it has ended. ECH_MEMORY_AUTO means host memory;
+ * ECH_MEMORY_CUDA is zeroed memory of the GPU that is current on the calling thread. Local,
+ * thread-safe. Errors: ECH_ERR_INVALID, ECH_ERR_NO_MEMORY, ECH_ERR_UNSUPPORTED (kind). */
 ECH_API ech_status ech_alloc(void** memory, size_t bytes, ech_memory kind);
 /* NULL is accepted. Local, thread-safe. Errors: ECH_ERR_INVALID (not from ech_alloc). */
 ECH_API ech_status ech_free(void* memory);

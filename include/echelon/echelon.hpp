@@ -210,6 +210,36 @@ class Communicator {
   }
   void barrier() { throw_unless_ok(ech_barrier(get())); }
 
+  // On CUDA memory, after what is in `stream` and before what comes there later. Failures of such
+  // operations are thrown by check(), and by everything that is called later.
+  template <typename T>
+  void allreduce_on_stream(const T* send, T* recv, std::size_t count, ech_op op, void* stream) {
+    throw_unless_ok(ech_allreduce_on_stream(send, recv, count, dtype_of<T>, op, get(), stream));
+  }
+  template <typename T>
+  void reduce_scatter_on_stream(const T* send, T* recv, std::size_t count, ech_op op,
+                                void* stream) {
+    throw_unless_ok(
+        ech_reduce_scatter_on_stream(send, recv, count, dtype_of<T>, op, get(), stream));
+  }
+  template <typename T>
+  void allgather_on_stream(const T* send, T* recv, std::size_t count, void* stream) {
+    throw_unless_ok(ech_allgather_on_stream(send, recv, count, dtype_of<T>, get(), stream));
+  }
+  template <typename T>
+  void broadcast_on_stream(const T* send, T* recv, std::size_t count, int root, void* stream) {
+    throw_unless_ok(ech_broadcast_on_stream(send, recv, count, dtype_of<T>, root, get(), stream));
+  }
+  template <typename T>
+  void reduce_on_stream(const T* send, T* recv, std::size_t count, int root, ech_op op,
+                        void* stream) {
+    throw_unless_ok(ech_reduce_on_stream(send, recv, count, dtype_of<T>, op, root, get(), stream));
+  }
+  void barrier_on_stream(void* stream) { throw_unless_ok(ech_barrier_on_stream(get(), stream)); }
+
+  // Throws the failure after which no operation can succeed any more, if there is one.
+  void check() { throw_unless_ok(ech_comm_status(get())); }
+
   template <typename T>
   Request iallreduce(const T* send, T* recv, std::size_t count, ech_op op = ECH_SUM,
                      const ech_call* call = nullptr) {

@@ -21,7 +21,10 @@ class SoloControl final : public Control {
     return {std::string(mine)};
   }
   void set_patience(const Patience&) override {}
-  void attend(Attendant*, const std::vector<int>&) override {}
+  void attend(Attendant* attendant, const std::vector<int>&) override {
+    std::lock_guard lock(mutex_);
+    attendant_ = attendant;
+  }
   int fd() const override { return -1; }
   void check() override {
     std::lock_guard lock(mutex_);
@@ -31,13 +34,16 @@ class SoloControl final : public Control {
   bool in_doubt() override { return false; }
   void fail(const Error& error) noexcept override {
     std::lock_guard lock(mutex_);
-    if (!failure_) failure_ = error;
+    if (failure_) return;
+    failure_ = error;
+    if (attendant_ != nullptr) attendant_->failed();
   }
   void close(Deadline) override { check(); }
 
  private:
   std::mutex mutex_;
   std::optional<Error> failure_;
+  Attendant* attendant_ = nullptr;
 };
 
 }  // namespace echelon

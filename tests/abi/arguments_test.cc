@@ -92,6 +92,12 @@ TEST_F(Arguments, OfRequests) {
   expect_invalid(start([](ech_call& c) { c.timeout = std::nan(""); }), "call.timeout");
   expect_invalid(start([](ech_call& c) { c.memory = bad<ech_memory>(9); }), "call.memory");
   EXPECT_EQ(start([](ech_call& c) { c.memory = ECH_MEMORY_CUDA; }), ECH_ERR_UNSUPPORTED);
+  EXPECT_EQ(start([](ech_call& c) { c.stream = &c; }), ECH_ERR_UNSUPPORTED);
+  expect_invalid(ech_barrier_on_stream(nullptr, nullptr), "comm");
+  EXPECT_EQ(ech_allreduce_on_stream(a, b, 8, ECH_FLOAT32, ECH_SUM, comm, nullptr),
+            ECH_ERR_UNSUPPORTED);
+  expect_invalid(ech_comm_status(nullptr), "comm");
+  EXPECT_EQ(ech_comm_status(comm), ECH_OK);
   expect_invalid(ech_iallreduce(a, b, 8, ECH_FLOAT32, ECH_SUM, comm, nullptr, nullptr), "request");
   expect_invalid(ech_ibarrier(nullptr, nullptr, &request), "comm");
   EXPECT_EQ(request, untouched);

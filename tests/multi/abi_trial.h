@@ -41,6 +41,7 @@ class Buffer {
   std::byte* data() { return memory_.data() + kGuard; }
   const std::byte* data() const { return memory_.data() + kGuard; }
   std::size_t size() const { return memory_.size() - 2 * kGuard; }
+  std::vector<std::byte>& with_guards() { return memory_; }
   bool guards_intact() const;
 
  private:
@@ -54,6 +55,14 @@ class Trial {
   ech_status run();                         // the blocking form
   ech_status start(ech_request** request);  // the nonblocking form
   void check() const;                       // expects all bytes to be as they must be
+
+ protected:
+  ech_comm* comm_;
+  const Case case_;
+  const int rank_, size_;
+  Buffer in_, out_;  // in place: only out_ is used
+  const std::byte* send_ = nullptr;
+  std::byte* recv_ = nullptr;
 
  private:
   using Pattern = std::vector<std::byte>;  // one period of elements
@@ -69,12 +78,6 @@ class Trial {
             const Pattern& pattern) const;
   bool result_is_right() const;
 
-  ech_comm* comm_;
-  const Case case_;
-  const int rank_, size_;
-  Buffer in_, out_;  // in place: only out_ is used
-  const std::byte* send_ = nullptr;
-  std::byte* recv_ = nullptr;
   std::size_t send_elements_ = 0;
 };
 

@@ -2,6 +2,7 @@
 // The C++ header: compiled as C++17, and everything in it used.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -179,6 +180,7 @@ TEST(Wrapper, SplitsAndShrinks) {
     EXPECT_EQ(pair.rank(), rank == 0 ? 1 : 0);
     pair.abort();
     EXPECT_THROW(pair.barrier(), ech::Error);
+    EXPECT_THROW(pair.check(), ech::Error);
     ech::Communicator again = pair.shrink();
     EXPECT_EQ(again.size(), 2);
     std::int32_t one = 1, sum = 0;
@@ -187,6 +189,27 @@ TEST(Wrapper, SplitsAndShrinks) {
     pair = std::move(again);  // which destroys what was there
     pair.barrier();
   });
+}
+
+// Where there is no GPU. With one: gpu_streams_test.cc, through the functions that these call.
+TEST(Wrapper, FormsInStreamsSayThatThereIsNoGpu) {
+  ech::Communicator alone;
+  alone.check();
+  float one = 1, sum = 0;
+  const auto refused = [](const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const ech::Error& e) {
+      return e.status() == ECH_ERR_UNSUPPORTED;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refused([&] { alone.allreduce_on_stream(&one, &sum, 1, ECH_SUM, nullptr); }));
+  EXPECT_TRUE(refused([&] { alone.reduce_scatter_on_stream(&one, &sum, 1, ECH_SUM, nullptr); }));
+  EXPECT_TRUE(refused([&] { alone.allgather_on_stream(&one, &sum, 1, nullptr); }));
+  EXPECT_TRUE(refused([&] { alone.broadcast_on_stream(&one, &sum, 1, 0, nullptr); }));
+  EXPECT_TRUE(refused([&] { alone.reduce_on_stream(&one, &sum, 1, 0, ECH_SUM, nullptr); }));
+  EXPECT_TRUE(refused([&] { alone.barrier_on_stream(nullptr); }));
 }
 
 // With the variables of nobody: a communicator of one.

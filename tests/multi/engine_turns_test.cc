@@ -101,46 +101,57 @@ Composition on_two_hosts(ech_collective collective) {
   return c;
 }
 
+constexpr std::size_t kSegment = 256;  // elements
+
+// In place.
+Task task_on(std::vector<Value>& data, const Program& program, const Goal& goal) {
+  Task task;
+  task.program = &program;
+  task.goal = goal;
+  task.dtype = ECH_INT64;
+  task.output = reinterpret_cast<std::byte*>(data.data());
+  task.input = task.output;
+  task.count = data.size();
+  task.segment = kSegment;
+  task.timeout = std::chrono::seconds(100);  // a loaded machine takes its time
+  return task;
+}
+
 // Sums of one element and of many segments, and broadcasts, which have one call per segment.
+void run_rank(int rank, Meeting& meeting) {
+  const TurnedGroup* group = nullptr;
+  Engine engine = make_engine(rank, meeting, group);
+  const Goal sum{ECH_ALLREDUCE, rank, kRanks, 0}, copy{ECH_BROADCAST, rank, kRanks, 0};
+  const Program sums = compile(compose(on_two_hosts(ECH_ALLREDUCE), rank), sum, true);
+  const Program copies = compile(compose(on_two_hosts(ECH_BROADCAST), rank), copy, true);
+  EXPECT_EQ(sums.calls, 2u);
+  EXPECT_EQ(copies.calls, 1u);
+  std::vector<std::vector<Value>> data;
+  std::vector<Operation*> running;
+  std::uint64_t calls = 0;
+  for (std::size_t k = 0; k < 24; ++k) {
+    const std::size_t count = k % 4 == 0 ? 1 : 100 * k;
+    const bool sums_up = k % 3 != 0;
+    data.emplace_back(count, rank + 1);
+    const Task task = task_on(data.back(), sums_up ? sums : copies, sums_up ? sum : copy);
+    running.push_back(engine.start(task));
+    calls += (count + kSegment - 1) / kSegment * task.program->calls;
+  }
+  for (Operation* operation : running) {
+    engine.wait(*operation);
+    EXPECT_EQ(operation->status(), ECH_OK) << engine.failure();
+  }
+  for (std::size_t k = 0; k < data.size(); ++k)
+    EXPECT_EQ(data[k], std::vector<Value>(data[k].size(), k % 3 != 0 ? 10 : 1)) << k;
+  EXPECT_EQ(group->turn(), calls) << "a turn was left out";
+  for (Operation* operation : running) engine.release(operation);
+  meeting.everybody.arrive_and_wait();
+}
+
 TEST(EngineTurns, OperationsThatOverlapComeToTheirEnds) {
   Meeting meeting;
-  test::run_threads(kRanks, [&](int rank) {
-    const TurnedGroup* group = nullptr;
-    Engine engine = make_engine(rank, meeting, group);
-    const Goal sum{ECH_ALLREDUCE, rank, kRanks, 0}, copy{ECH_BROADCAST, rank, kRanks, 0};
-    const Program sums = compile(compose(on_two_hosts(ECH_ALLREDUCE), rank), sum, true);
-    const Program copies = compile(compose(on_two_hosts(ECH_BROADCAST), rank), copy, true);
-    EXPECT_EQ(sums.calls, 2u);
-    EXPECT_EQ(copies.calls, 1u);
-    std::vector<std::vector<Value>> data;
-    std::vector<Operation*> running;
-    std::uint64_t calls = 0;
-    for (std::size_t k = 0; k < 40; ++k) {
-      const std::size_t count = k % 4 == 0 ? 1 : 100 * k, segments = (count + 255) / 256;
-      const bool sums_up = k % 3 != 0;
-      data.emplace_back(count, rank + 1);
-      Task task;
-      task.program = sums_up ? &sums : &copies;
-      task.goal = sums_up ? sum : copy;
-      task.dtype = ECH_INT64;
-      task.output = reinterpret_cast<std::byte*>(data.back().data());
-      task.input = task.output;
-      task.count = count;
-      task.segment = 256;
-      task.timeout = std::chrono::seconds(30);
-      running.push_back(engine.start(task));
-      calls += segments * task.program->calls;
-    }
-    for (Operation* operation : running) {
-      engine.wait(*operation);
-      EXPECT_EQ(operation->status(), ECH_OK) << engine.failure();
-    }
-    for (std::size_t k = 0; k < data.size(); ++k)
-      EXPECT_EQ(data[k], std::vector<Value>(data[k].size(), k % 3 != 0 ? 10 : 1)) << k;
-    EXPECT_EQ(group->turn(), calls) << "a turn was left out";
-    for (Operation* operation : running) engine.release(operation);
-    meeting.everybody.arrive_and_wait();
-  });
+  test::run_threads(
+      kRanks, [&](int rank) { run_rank(rank, meeting); }, std::chrono::seconds(110));
 }
 
 }  // namespace

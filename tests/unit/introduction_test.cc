@@ -26,9 +26,9 @@ Address standby() {
   return address;
 }
 
-const Introduction kSample{"boot:1",     "node7",       CpuSet::range(2, 5),
-                           "leaf.node7", "switch.node", "plan \"\"",
-                           77,           standby()};
+const Introduction kSample{
+    "boot:1",    "node7", CpuSet::range(2, 5),       "leaf.node7", "switch.node",
+    "plan \"\"", 77,      {"uuid", "no\nGPU", true}, standby()};
 
 TEST(Introduction, RoundTrip) {
   const Introduction back = introduction_from_wire(to_wire(kSample));
@@ -39,6 +39,9 @@ TEST(Introduction, RoundTrip) {
   EXPECT_EQ(back.slurm_pattern, kSample.slurm_pattern);
   EXPECT_EQ(back.settings, kSample.settings);
   EXPECT_EQ(back.pid, kSample.pid);
+  EXPECT_EQ(back.gpu.uuid, "uuid");
+  EXPECT_EQ(back.gpu.absence, "no?GPU") << "is shown to people";
+  EXPECT_TRUE(back.gpu.nccl);
   EXPECT_EQ(back.standby->text(), "10.0.0.7:40007");
   Introduction survivor = kSample;
   survivor.standby.reset();
@@ -82,16 +85,21 @@ TEST(Introduction, CpusThatAreNoneAreAnError) {
                                 .text("")
                                 .u32(1)
                                 .text("")
+                                .text("")
+                                .u32(0)
+                                .text("")
                                 .u32(0)
                                 .take();
   EXPECT_NE(error_of([&] { introduction_from_wire(bytes); }).find("5-2"), std::string::npos);
 }
 
 TEST(MediaAddresses, RoundTripAndNothingElse) {
-  const std::string good = to_wire(MediaAddresses{"net", std::string("sh\0m", 4)});
+  const std::string good =
+      to_wire(MediaAddresses{"net", std::string("sh\0m", 4), "ucx", "id", "no"});
   const MediaAddresses back = media_addresses_from_wire(good);
   EXPECT_EQ(back.network, "net");
   EXPECT_EQ(back.shared.size(), 4u);
+  EXPECT_EQ(back.gpu_network + back.gpu_group + back.gpu_absence, "ucxidno");
   EXPECT_NE(error_of([&] { media_addresses_from_wire(good.substr(1)); }), "");
   EXPECT_NE(error_of([&] { media_addresses_from_wire(good + "x"); }), "");
 }

@@ -32,7 +32,7 @@ PointerPlace ask_driver(const void* pointer) {
 Error no_device_memory(const std::string& what) {
   if (cuda_driver() == nullptr)
     return {ECH_ERR_UNSUPPORTED, what + " cannot be used: " + cuda_absence()};
-  return {ECH_ERR_UNSUPPORTED, what + " are not yet supported by this build"};
+  return {ECH_ERR_UNSUPPORTED, what + " cannot be used: no CUDA device is current on this thread"};
 }
 
 }  // namespace echelon

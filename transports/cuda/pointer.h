@@ -33,7 +33,7 @@ inline PointerPlace place_of(const void* pointer) {
 
 inline MemoryKind kind_of(const void* pointer) { return place_of(pointer).kind; }
 
-// That `what` cannot be used: why CUDA cannot, or that this build does not know how to yet.
+// That `what` cannot be used: why CUDA cannot, or that the calling thread has no device.
 Error no_device_memory(const std::string& what);
 
 }  // namespace echelon

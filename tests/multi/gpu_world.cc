@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/multi/gpu_world.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "tests/standin/standin_kernels.h"
+#include "tests/support/ranks.h"
+#include "transports/cuda/device.h"
+#include "transports/cuda/kernels.h"
+
+namespace echelon::test {
+namespace {
+
+// Ranks are on one host when they have its name.
+void move_to_host(int host) {
+  const std::string name = "gpuhost" + std::to_string(host);
+  if (unshare(CLONE_NEWUTS) != 0 || sethostname(name.data(), name.size()) != 0)
+    throw std::runtime_error("cannot take another host name");
+}
+
+// The host of a rank and its index there.
+std::pair<int, int> place_of(const GpuWorld& world, int rank) {
+  int host = 0;
+  for (; rank >= world.hosts[host]; ++host) rank -= world.hosts[host];
+  return {host, rank};
+}
+
+void be_rank(const GpuWorld& gpus, const World& world, const Place& place,
+             const std::function<void(GpuRank&)>& body) {
+  const auto [host, index] = place_of(gpus, place.rank);
+  setenv("STANDIN_CUDA_DEVICES", std::to_string(std::ranges::max(gpus.hosts)).c_str(), 1);
+  for (const auto& [name, value] : gpus.environment) setenv(name, value, 1);
+  for (const auto& [name, value] : gpus.of_rank_1)
+    if (place.rank == 1) setenv(name, value, 1);
+  if (gpus.hosts.size() > 1) move_to_host(host);
+  standin::register_kernels();
+  const Gpu gpu(gpus.shared ? 0 : index);
+  Comm comm = make_comm(world, place, options_with(gpus.timeout));
+  GpuRank rank{place.rank, place.size, gpu, comm.get(), world};
+  body(rank);
+  if (rank.comm == nullptr)
+    comm.reset();  // whatever has become of it
+  else
+    close(std::move(comm));
+}
+
+}  // namespace
+
+void run_on_gpus(const GpuWorld& gpus, const std::function<void(GpuRank&)>& body) {
+  if (kernel_image().empty()) GTEST_SKIP() << "this build has no GPU kernels: nvcc was not there";
+  if (gpus.hosts.size() > 1 && geteuid() != 0) GTEST_SKIP() << "host names are root's";
+  const World world;
+  const int size = std::accumulate(gpus.hosts.begin(), gpus.hosts.end(), 0);
+  run_processes(
+      size,
+      [&](int rank) {
+        be_rank(gpus, world, {rank, size}, body);
+      },
+      std::chrono::seconds(100));
+}
+
+GpuTrial::GpuTrial(const GpuRank& rank, const Case& c)
+    : Trial(rank.comm, c),
+      gpu_(rank.gpu),
+      stream_(gpu_.stream()),
+      send_here_(send_),
+      recv_here_(recv_),
+      in_there_(gpu_.upload(in_.with_guards())),
+      out_there_(gpu_.upload(out_.with_guards())) {
+  if (send_ != nullptr) send_ = there(send_);
+  if (recv_ != nullptr) recv_ = there(recv_);
+}
+
+GpuTrial::~GpuTrial() {
+  gpu_->mem_free(in_there_);
+  gpu_->mem_free(out_there_);
+  gpu_->stream_destroy(stream_);
+}
+
+std::byte* GpuTrial::there(const std::byte* here) {
+  const auto& in = in_.with_guards();
+  const bool of_input = here >= in.data() && here < in.data() + in.size();
+  const std::byte* begin = of_input ? in.data() : out_.with_guards().data();
+  return reinterpret_cast<std::byte*>((of_input ? in_there_ : out_there_) + (here - begin));
+}
+
+ech_status GpuTrial::run_in(CudaStream s) {
+  const Case& c = case_;
+  switch (c.collective) {
+    case ECH_ALLREDUCE:
+      return ech_allreduce_on_stream(send_, recv_, c.count, c.dtype, c.op, comm_, s);
+    case ECH_REDUCE_SCATTER:
+      return ech_reduce_scatter_on_stream(send_, recv_, c.count, c.dtype, c.op, comm_, s);
+    case ECH_ALLGATHER:
+      return ech_allgather_on_stream(send_, recv_, c.count, c.dtype, comm_, s);
+    case ECH_BROADCAST:
+      return ech_broadcast_on_stream(send_, recv_, c.count, c.dtype, c.root, comm_, s);
+    case ECH_REDUCE:
+      return ech_reduce_on_stream(send_, recv_, c.count, c.dtype, c.op, c.root, comm_, s);
+    default:
+      return ech_barrier_on_stream(comm_, s);
+  }
+}
+
+void GpuTrial::check() {
+  for (const auto& [to, from] : {std::pair(&in_, in_there_), std::pair(&out_, out_there_)}) {
+    auto& bytes = to->with_guards();
+    gpu_.check(gpu_->memcpy_dtoh_async(bytes.data(), from, bytes.size(), stream_),
+               "cuMemcpyDtoHAsync");
+    gpu_.wait(stream_);
+  }
+  const std::byte* const send_there = std::exchange(send_, send_here_);
+  std::byte* const recv_there = std::exchange(recv_, recv_here_);
+  Trial::check();
+  send_ = send_there;
+  recv_ = recv_there;
+}
+
+}  // namespace echelon::test

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranks that have a GPU each, on one host or as if on several, that know the C ABI.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tests/multi/abi_trial.h"
+#include "tests/multi/abi_world.h"
+#include "tests/support/gpu.h"
+
+namespace echelon::test {
+
+// What a rank of such a test has.
+struct GpuRank {
+  int rank = 0, size = 1;
+  const Gpu& gpu;
+  ech_comm* comm = nullptr;
+  const World& world;
+};
+
+struct GpuWorld {
+  std::vector<int> hosts;  // GPUs of each: {2, 2}
+  bool shared = false;     // all ranks of a host use its first GPU
+  std::vector<std::pair<const char*, const char*>> environment = {};  // of every rank
+  std::vector<std::pair<const char*, const char*>> of_rank_1 = {};    // and of that one
+  double timeout = kPatience;
+};
+
+// `body` in a process per GPU, which destroys the communicator with success unless `body` did that
+// or lets it fail. Skips the calling test where there can be no such world.
+void run_on_gpus(const GpuWorld& world, const std::function<void(GpuRank&)>& body);
+
+// A trial whose buffers are on the GPU.
+class GpuTrial : public Trial {
+ public:
+  GpuTrial(const GpuRank& rank, const Case& c);
+  ~GpuTrial();
+
+  ech_status run_in(CudaStream stream);
+  void check();  // what is on the GPU by now
+
+ private:
+  std::byte* there(const std::byte* here);
+
+  const Gpu& gpu_;
+  const CudaStream stream_;
+  const std::byte* const send_here_;
+  std::byte* const recv_here_;
+  CudaPointer in_there_ = 0, out_there_ = 0;
+};
+
+}  // namespace echelon::test
