@@ -45,6 +45,7 @@ struct CommunicatorParts {
   std::vector<RankPlace> places;
   Layout layout;
   std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
+  std::vector<std::string> nics;        // by which this rank reaches other hosts
   EngineParts engine;
 };
 
@@ -106,6 +107,7 @@ class Communicator final : private Watch, private Attendant {
   std::string last_seen(int rank) const override;
   void failed() noexcept override;
 
+  void look_for_lost_nics(std::chrono::nanoseconds since);
   Deadline deadline() const;
   PlanKey key_of(const Invocation& invocation) const;
   Task task_of(const Invocation& invocation, const Signature& signature);
@@ -129,6 +131,7 @@ class Communicator final : private Watch, private Attendant {
   const std::vector<RankPlace> places_;
   const Layout layout_;
   const std::vector<std::string> rank_names_;
+  const std::vector<std::string> nics_;
   int local_rank_ = 0, local_size_ = 1;
   Plans plans_;
   Engine engine_;
@@ -136,6 +139,7 @@ class Communicator final : private Watch, private Attendant {
   std::size_t calls_ahead_ = 0;             // broadcasts and reduces since all waited for all
   std::size_t bytes_ahead_ = 0;             // that they moved
   std::chrono::nanoseconds complain_at_{};  // of waiting, when the next line is logged
+  std::chrono::nanoseconds look_at_{};      // and when the NICs are looked at
   std::atomic<bool> shrinking_ = false;     // has been begun
   bool shrunk_ = false;                     // and has succeeded
 };
