@@ -13,6 +13,7 @@
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/create.h"
 #include "lib/fabric/formats.h"
+#include "lib/fabric/nic_state.h"
 
 namespace echelon {
 namespace {
@@ -21,6 +22,7 @@ constexpr std::size_t kMostCallsAhead = 64;
 constexpr std::size_t kMostBytesAhead = 64 << 20;
 constexpr std::chrono::hours kLongAgo{1};      // longer than any patience
 constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
+constexpr std::chrono::seconds kNicPeriod{1};  // of looking at NICs, while this rank waits
 
 // What plans may use: a single host has no message transport unless somebody asked for a plan.
 Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
@@ -93,6 +95,7 @@ Communicator::Communicator(CommunicatorParts parts)
       places_(std::move(parts.places)),
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
+      nics_(std::move(parts.nics)),
       plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
       engine_(with(std::move(parts.engine), {this, this})) {
   const std::vector<int> local = layout_.ranks_of_host(host_index());
@@ -118,12 +121,30 @@ std::string Communicator::last_seen(int rank) const {
 
 std::string Communicator::waiting(std::chrono::nanoseconds since) {
   if (since < kFirstLine) complain_at_ = kFirstLine;
+  look_for_lost_nics(since);
   std::string why = control_->waiting(since);
   if (!why.empty() && since >= complain_at_) {
     log_(ECH_LOG_WARN, fmt::format("{}, for {:.1f} s by now", why, to_seconds(since)));
     complain_at_ = 2 * since;
   }
   return why;
+}
+
+// What was sent by a NIC that has vanished is lost, and nothing says so: who waits looks. One that
+// is down may come back, for as long as a rank that is silent is waited for.
+void Communicator::look_for_lost_nics(std::chrono::nanoseconds since) {
+  if (since < kNicPeriod) look_at_ = kNicPeriod;
+  if (since < look_at_) return;
+  look_at_ = since + kNicPeriod;
+  const bool long_enough = since >= from_seconds(options_.heartbeat);
+  for (const std::string& nic : nics_) {
+    const NicState state = nic_state(nic);
+    if (state == NicState::kThere || (state == NicState::kDown && !long_enough)) continue;
+    return control_->fail({ECH_ERR_PEER, fmt::format("{} has lost its network interface {}, which "
+                                                     "is {}",
+                                                     rank_names_[rank_], nic,
+                                                     state == NicState::kGone ? "gone" : "down")});
+  }
 }
 
 void Communicator::ask() { control_->waiting(kLongAgo); }

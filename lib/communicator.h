@@ -48,6 +48,7 @@ struct CommunicatorParts {
   std::vector<RankPlace> places;
   Layout layout;
   std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
+  std::vector<std::string> nics;        // by which this rank reaches other hosts
   EngineParts engine;
 };
 
@@ -132,6 +133,7 @@ class Communicator final : private Watch, private Attendant, private Planner {
     Task task;
     bool timed = false;
   };
+  void look_for_lost_nics(std::chrono::nanoseconds since);
   Deadline deadline() const;
   std::size_t bytes_of(const Invocation& invocation) const;
   bool prepare(const Invocation& invocation);
@@ -159,6 +161,7 @@ class Communicator final : private Watch, private Attendant, private Planner {
   const std::vector<RankPlace> places_;
   Layout layout_;
   const std::vector<std::string> rank_names_;
+  const std::vector<std::string> nics_;
   int local_rank_ = 0, local_size_ = 1;
   Plans plans_;
   NoteBook notes_;
@@ -171,6 +174,7 @@ class Communicator final : private Watch, private Attendant, private Planner {
   std::size_t calls_ahead_ = 0;             // broadcasts and reduces since all waited for all
   std::size_t bytes_ahead_ = 0;             // that they moved
   std::chrono::nanoseconds complain_at_{};  // of waiting, when the next line is logged
+  std::chrono::nanoseconds look_at_{};      // and when the NICs are looked at
   std::atomic<bool> shrinking_ = false;     // has been begun
   bool shrunk_ = false;                     // and has succeeded
 };
