@@ -85,12 +85,13 @@ Communicator::Communicator(CommunicatorParts parts)
       places_(std::move(parts.places)),
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
+      nics_{std::move(parts.nics), from_seconds(options_.heartbeat)},
       plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
-      watch_(*control_, rank_names_, log_),
+      watch_(*control_, rank_names_, log_, nics_),
       engine_(with(std::move(parts.engine), {&watch_, this})),
       gpu_absence_(std::move(parts.gpu.absence)),
       gpu_plans_(gpu_plans(layout_, rank_, options_, parts.gpu)),
-      gpu_watch_(*control_, rank_names_, log_) {
+      gpu_watch_(*control_, rank_names_, log_, nics_) {
   if (parts.gpu.device)
     gpu_ = std::make_unique<DeviceEngine>(std::move(*parts.gpu.device), gpu_watch_);
   const std::vector<int> local = layout_.ranks_of_host(host_index());

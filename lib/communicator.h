@@ -63,6 +63,7 @@ struct CommunicatorParts {
   std::vector<RankPlace> places;
   Layout layout;
   std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
+  std::vector<std::string> nics;        // by which this rank reaches other hosts
   EngineParts engine;
   GpuParts gpu;
 };
@@ -183,6 +184,7 @@ class Communicator final : private Attendant, private Planner {
   const std::vector<RankPlace> places_;
   Layout layout_;
   const std::vector<std::string> rank_names_;
+  const NicsInUse nics_;
   int local_rank_ = 0, local_size_ = 1;
   Plans plans_;
   NoteBook notes_;

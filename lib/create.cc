@@ -14,6 +14,7 @@
 #include "lib/device_media.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
+#include "lib/fabric/nic_state.h"
 #include "lib/fabric/place.h"
 #include "lib/introduction.h"
 #include "lib/probe.h"
@@ -268,7 +269,10 @@ class Creation {
     if (network) parts_.engine.transport = network->connect(self, network_addresses);
     if (shared) connect_shared(*shared, local, all);
     if (gpu) connect_gpu(*gpu, all);
-    if (parts_.layout.host_count() > 1) parts_.engine.host_of_rank = parts_.layout.host_of_rank;
+    if (parts_.layout.host_count() > 1) {
+      parts_.engine.host_of_rank = parts_.layout.host_of_rank;
+      parts_.nics = nics_in_use();
+    }
     parts_.engine.rank = self;
     parts_.engine.spin = from_seconds(options_.spin);
     if (!crowded(local)) parts_.engine.patience = kPatienceOfOwners;
@@ -356,6 +360,18 @@ class Creation {
       return std::getenv(std::string(variable).c_str()) != nullptr;
     };
     return config;
+  }
+
+  // For messages, as far as it is known which UCX uses, and for the control connection.
+  std::vector<std::string> nics_in_use() const {
+    const UcxConfig config = network_config();
+    std::vector<std::string> nics;
+    if (!config.user_set("UCX_NET_DEVICES")) nics = config.devices;
+    const std::string address = control_->address();
+    for (const Nic& nic : host_.nics)
+      if (std::ranges::count(nic.addresses, address) > 0) nics.push_back(nic.name);
+    std::erase_if(nics, [](const std::string& nic) { return nic_state(nic) != NicState::kThere; });
+    return nics;
   }
 
   std::unique_ptr<Control> control_;

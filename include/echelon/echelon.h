@@ -167,7 +167,7 @@ typedef struct ech_comm_options {
   int rank;
   int size;
   const char* interface_name; /* for bootstrap and control connections; NULL: see above    */
-  const char* fabric_file;    /* TOML that overrides what is discovered; NULL: ECHELON_FABRIC */
+  const char* fabric_file;    /* TOML or JSON over what is discovered; NULL: ECHELON_FABRIC */
   const char* algorithm;      /* plan override, see docs/plans.md; NULL: ECHELON_ALGORITHM */
   double timeout;             /* s for an operation, from its start, and for each of creation,
                                  split and destruction; 0: ECHELON_TIMEOUT or 300 */

@@ -34,6 +34,14 @@ std::optional<std::string> Rank::said(std::string_view word) const {
   return found;
 }
 
+Rank::End Rank::end() const {
+  End end;
+  std::istringstream words(said("ended").value_or(""));
+  words >> end.status >> end.at;
+  std::getline(words, end.text);
+  return end;
+}
+
 Job::Job(const Cluster& cluster, const Start& start) : cluster_(cluster) {
   int size = 0, rank = 0;
   for (const auto& host : cluster.spec().hosts) size += host.ranks;

@@ -30,6 +30,14 @@ struct Rank {
 
   // The rest of the last line that begins with `word`, or nothing.
   std::optional<std::string> said(std::string_view word) const;
+
+  // What it said with the word "ended": how its calls went at last.
+  struct End {
+    int status = 0;
+    long long at = 0;  // ns
+    std::string text;
+  };
+  End end() const;
 };
 
 class Job {

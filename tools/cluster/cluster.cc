@@ -155,6 +155,10 @@ void Cluster::set_link(int host, bool up, int nic) const {
   configure(host, fmt::format("link set {} {}\n", nic_name(nic), up ? "up" : "down"));
 }
 
+void Cluster::delete_nic(int host, int nic) const {
+  configure(host, fmt::format("link delete {}\n", nic_name(nic)));
+}
+
 void Cluster::stop(int host) const { signal_all(host, SIGSTOP); }
 void Cluster::resume(int host) const { signal_all(host, SIGCONT); }
 

@@ -54,12 +54,13 @@ class Cluster {
   std::string put_file(int host, const std::string& name, const std::string& text,
                        mode_t mode) const;
 
-  // Ways to cut a host off, and back again.
+  // Ways to cut a host off, and all but one back again.
   void delete_address(int host, int nic = 0) const;
   void add_address(int host, int nic = 0) const;
   void set_link(int host, bool up, int nic = 0) const;
-  void stop(int host) const;    // SIGSTOP to all of its processes
-  void resume(int host) const;  // SIGCONT
+  void delete_nic(int host, int nic = 0) const;  // for good
+  void stop(int host) const;                     // SIGSTOP to all of its processes
+  void resume(int host) const;                   // SIGCONT
 
   // For sockets that belong to the host's network although this process does not.
   const Namespace& host(int index) const { return hosts_.at(static_cast<std::size_t>(index)); }

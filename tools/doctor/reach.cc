@@ -48,19 +48,21 @@ Outcome outcome_of(int error) {
   }
 }
 
-// errno of connecting; ETIMEDOUT when nothing came back in time.
+// errno of connecting; ETIMEDOUT when nothing came back in time. What has come while this thread
+// had no core counts, so it looks once more when the time is over.
 int connect_until(const Address& address, Clock::time_point deadline) {
   const Fd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return errno;
   if (::connect(fd.get(), address.raw(), address.length) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
   for (;;) {
-    const auto left = (deadline - Clock::now()) / std::chrono::milliseconds(1);
-    if (left <= 0) return ETIMEDOUT;
+    const bool last = Clock::now() >= deadline;
+    const auto left = last ? 0 : (deadline - Clock::now()) / std::chrono::milliseconds(1) + 1;
     pollfd wait = {fd.get(), POLLOUT, 0};
     const int ready = poll(&wait, 1, static_cast<int>(std::min<std::int64_t>(left, 1 << 30)));
     if (ready > 0) break;
     if (ready < 0 && errno != EINTR) return errno;
+    if (last) return ETIMEDOUT;
   }
   int error = 0;
   socklen_t length = sizeof error;

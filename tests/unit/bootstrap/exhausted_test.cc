@@ -18,6 +18,11 @@ namespace {
 // Allocations of the control thread from this size on fail.
 std::atomic<std::size_t> limit{SIZE_MAX};
 
+}  // namespace
+
+#ifndef ECHELON_SANITIZED  // sanitizers have allocators of their own
+namespace {
+
 bool in_control_thread() {
   char name[16] = "";
   ::pthread_getname_np(::pthread_self(), name, sizeof name);
@@ -26,7 +31,6 @@ bool in_control_thread() {
 
 }  // namespace
 
-#ifndef ECHELON_SANITIZED  // sanitizers have allocators of their own
 void* operator new(std::size_t bytes) {
   const bool fails = bytes >= limit && in_control_thread();
   void* const memory = fails ? nullptr : std::malloc(bytes);

@@ -20,10 +20,13 @@ namespace {
 using doctor::contains;
 using Json = nlohmann::json;
 
+// Hosts have long to answer, as this machine may be busy.
 Result run_doctor(std::vector<std::string> args, const std::vector<std::string>& before = {}) {
+  if (!std::ranges::count(args, "--check-timeout") && std::ranges::count(args, "-H"))
+    args.insert(args.end(), {"--check-timeout", "90"});
   args.insert(args.begin(), {program(), "doctor"});
   args.insert(args.begin(), before.begin(), before.end());
-  return run_program(args);
+  return run_program(args, "", std::chrono::seconds(100));
 }
 
 // Where the stand-ins for CUDA and NCCL are.
@@ -231,6 +234,23 @@ TEST(Doctor, ASilentHostIsGivenUp) {
       run_doctor({"-H", "b.invalid", "--ssh-command", silent.path(), "--check-timeout", "0.3"});
   EXPECT_EQ(r.code, 1);
   EXPECT_TRUE(contains(r.out, "no answer within 0.3 s")) << r.out;
+}
+
+// It answers until it is asked what time it is. Every question has the time that the user gives.
+TEST(Doctor, AHostThatFallsSilentIsGivenUp) {
+  const TempScript mute(
+      "#!/usr/bin/env python3\n"
+      "import os, subprocess, sys\n"
+      "agent = subprocess.Popen(['sh', '-c', ' '.join(sys.argv[2:])], stdout=subprocess.PIPE)\n"
+      "said = b''\n"
+      "while part := os.read(agent.stdout.fileno(), 65536):\n"
+      "  if b'\"report\":' in said and said.endswith(b'\\n'): continue\n"
+      "  said += part\n"
+      "  os.write(1, part)\n");
+  const Result r =
+      run_doctor({"-H", "b.invalid", "--ssh-command", mute.path(), "--check-timeout", "3"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_TRUE(contains(r.out, "no answer within 3 s")) << r.out;
 }
 
 TEST(Doctor, OtherVersionsAreNamed) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/control_watch.h"
+
+#include <fmt/format.h>
+
+#include "lib/base/time.h"
+#include "lib/fabric/nic_state.h"
+
+namespace echelon {
+namespace {
+
+constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
+constexpr std::chrono::seconds kNicPeriod{1};  // of looking at NICs, while this rank waits
+
+}  // namespace
+
+std::string ControlWatch::waiting(std::chrono::nanoseconds since) {
+  if (since < kFirstLine) complain_at_ = kFirstLine;
+  look_for_lost_nics(since);
+  std::string why = control_.waiting(since);
+  if (!why.empty() && since >= complain_at_) {
+    log_(ECH_LOG_WARN, fmt::format("{}, for {:.1f} s by now", why, to_seconds(since)));
+    complain_at_ = 2 * since;
+  }
+  return why;
+}
+
+// What was sent by a NIC that has vanished is lost, and nothing says so: who waits looks. One that
+// is down may come back, for as long as a rank that is silent is waited for.
+void ControlWatch::look_for_lost_nics(std::chrono::nanoseconds since) {
+  if (since < kNicPeriod) look_at_ = kNicPeriod;
+  if (since < look_at_) return;
+  look_at_ = since + kNicPeriod;
+  for (const std::string& nic : nics_.names) {
+    const NicState state = nic_state(nic);
+    if (state == NicState::kThere) continue;
+    if (state == NicState::kDown && since < nics_.patience) continue;
+    const char* const what = state == NicState::kGone ? "gone" : "down";
+    return control_.fail(
+        {ECH_ERR_PEER, fmt::format("{} has lost its network interface {}, which is {}",
+                                   rank_names_[control_.rank()], nic, what)});
+  }
+}
+
+}  // namespace echelon
