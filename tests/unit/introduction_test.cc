@@ -26,9 +26,19 @@ Address standby() {
   return address;
 }
 
-const Introduction kSample{
-    "boot:1",    "node7", CpuSet::range(2, 5),       "leaf.node7", "switch.node",
-    "plan \"\"", 77,      {"uuid", "no\nGPU", true}, standby()};
+const Introduction kSample = [] {
+  Introduction sample;
+  sample.host_id = "boot:1";
+  sample.host_name = "node7";
+  sample.cpus = CpuSet::range(2, 5);
+  sample.slurm_address = "leaf.node7";
+  sample.slurm_pattern = "switch.node";
+  sample.settings = "plan \"\"";
+  sample.pid = 77;
+  sample.gpu = {"uuid", "no\nGPU", true};
+  sample.standby = standby();
+  return sample;
+}();
 
 TEST(Introduction, RoundTrip) {
   const Introduction back = introduction_from_wire(to_wire(kSample));
