@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "lib/base/relax.h"
 #include "lib/base/time.h"
 #include "lib/introduction.h"
 
@@ -26,12 +25,12 @@ class Waiting {
  public:
   Waiting(Control& control, Deadline deadline) : control_(control), deadline_(deadline) {}
 
-  // Gives way after `patience` polls: the ranks of a busy machine share cores.
-  template <typename Medium, typename Poll>
-  void until(Medium& medium, Poll poll, int patience) {
+  // The ranks of a busy machine share cores, so give way.
+  template <typename Medium, typename Done>
+  void until(Medium& medium, Done done) {
     try {
-      for (int polls = 1; !poll(); ++polls)
-        if (polls >= patience) idle();
+      while (!done())
+        if (!medium.progress()) idle();
     } catch (...) {
       medium.abort();
       medium.progress();
@@ -99,7 +98,7 @@ class PairProbe {
         transport_.receive(peer_, tag_++, data, c);
       }
     }
-    wait([&] { return std::ranges::all_of(all, &Completion::done); });
+    waiting_.until(transport_, [&] { return std::ranges::all_of(all, &Completion::done); });
     std::ranges::for_each(all, require_ok);
     std::byte answer[8]{};
     if (first_) {
@@ -113,26 +112,16 @@ class PairProbe {
   void send(std::span<const std::byte> data) {
     Completion c;
     transport_.send(peer_, tag_++, data, c);
-    wait([&] { return c.done; });
+    waiting_.until(transport_, [&] { return c.done; });
     require_ok(c);
   }
   void receive(std::span<std::byte> data) {
     Completion c;
     transport_.receive(peer_, tag_++, data, c);
-    wait([&] { return c.done; });
+    waiting_.until(transport_, [&] { return c.done; });
     require_ok(c);
   }
 
-  template <typename Done>
-  void wait(Done done) {
-    const auto poll = [&] {
-      transport_.progress();
-      return done();
-    };
-    waiting_.until(transport_, poll, kPollsOfNetwork);
-  }
-
-  static constexpr int kPollsOfNetwork = 2;  // each is a system call
   Transport& transport_;
   const bool first_;
   const int peer_;
@@ -140,54 +129,28 @@ class PairProbe {
   Tag tag_ = 0;
 };
 
-// Waits as operations on shared memory alone do, or they would be quicker than what is measured.
-class GroupProbe {
- public:
-  GroupProbe(EngineParts& media, Waiting& waiting)
-      : group_(*media.group),
-        members_(media.group_ranks.size()),
-        patience_(media.patience),
-        waiting_(waiting) {}
+// One allreduce on lane 0.
+double allreduce_time(GroupEngine& group, std::vector<std::byte>& data, std::size_t bytes,
+                      Waiting& waiting) {
+  const GroupPart part{0, 0, bytes, 0};
+  const GroupWork work{
+      GroupAction::kAllreduce, ECH_UINT8, ECH_MAX, data.data(), data.data(), {&part, 1}};
+  const auto start = Clock::now();
+  group.start(0, work);
+  waiting.until(group, [&] { return group.done(0); });
+  if (group.failed() != ECH_OK) throw Error(group.failed(), "shared memory failed when measured");
+  return seconds_since(start);
+}
 
-  MeasuredLink run() {
-    std::vector<double> small, large;
-    for (int i = 0; i < kRounds; ++i) small.push_back(allreduce_time(8, kInARow));
-    for (int i = 0; i < kLargeOnes; ++i) large.push_back(allreduce_time(kGroupBytes, 1));
-    const double latency = quickest(small);
-    const double moved = 2.0 * (members_ - 1) / members_ * kGroupBytes;
-    return {latency, speed(moved, quickest(large) - latency)};
-  }
-
- private:
-  // One alone may find that the others came long ago.
-  static constexpr int kInARow = 20, kLargeOnes = 3;
-
-  // Of one of `times` in a row.
-  double allreduce_time(std::size_t bytes, int times) {
-    const auto start = Clock::now();
-    for (int i = 0; i < times; ++i) allreduce(bytes);
-    return seconds_since(start) / times;
-  }
-
-  // On lane 0.
-  void allreduce(std::size_t bytes) {
-    const GroupPart part{0, 0, bytes, 0};
-    group_.start(
-        0, {GroupAction::kAllreduce, ECH_UINT8, ECH_MAX, data_.data(), data_.data(), {&part, 1}});
-    const auto poll = [&] {
-      relax();
-      return group_.poll(0);
-    };
-    if (!group_.done(0)) waiting_.until(group_, poll, patience_);
-    if (group_.failed() != ECH_OK)
-      throw Error(group_.failed(), "shared memory failed when measured");
-  }
-
-  GroupEngine& group_;
-  const int members_, patience_;
-  Waiting& waiting_;
-  std::vector<std::byte> data_ = std::vector<std::byte>(kGroupBytes);
-};
+MeasuredLink group_link(GroupEngine& group, int members, Waiting& waiting) {
+  std::vector<std::byte> data(kGroupBytes);
+  std::vector<double> small, large;
+  for (int i = 0; i < kRounds; ++i) small.push_back(allreduce_time(group, data, 8, waiting));
+  for (int i = 0; i < 3; ++i) large.push_back(allreduce_time(group, data, kGroupBytes, waiting));
+  const double latency = quickest(small);
+  const double moved = 2.0 * (members - 1) / members * kGroupBytes;
+  return {latency, speed(moved, quickest(large) - latency)};
+}
 
 // The slowest of what the ranks report: both ends of the pair, or all ranks of all hosts.
 std::optional<TierNumbers> slowest(TierKind tier, const std::vector<std::string>& reports) {
@@ -210,7 +173,7 @@ std::optional<TierNumbers> slowest(TierKind tier, const std::vector<std::string>
 std::string measure(const Tier& tier, EngineParts& media, int self, Waiting& waiting) {
   if (tier.kind == TierKind::kHost) {
     if (media.group == nullptr) return {};
-    return to_wire(GroupProbe(media, waiting).run());
+    return to_wire(group_link(*media.group, media.group_ranks.size(), waiting));
   }
   if (media.transport == nullptr) return {};
   // A tier always has a group of several children, for it does not repeat the one below.
