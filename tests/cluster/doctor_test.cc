@@ -6,25 +6,14 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "lib/base/error.h"
-#include "tests/unit/run/program.h"
-#include "tools/cluster/cluster.h"
+#include "tests/cluster/virtual_cluster.h"
 
 namespace echelon::test {
 namespace {
 
 using Json = nlohmann::json;
 
-class DoctorOverHosts : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      const cluster::Cluster cluster(cluster::parse_spec("2x1"));
-    } catch (const Error& e) {
-      GTEST_SKIP() << "no virtual clusters here: " << e.what();
-    }
-  }
-};
+class DoctorOverHosts : public OnCluster {};
 
 struct Examined {
   int code = 0;

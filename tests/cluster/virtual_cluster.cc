@@ -8,25 +8,18 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/error.h"
-#include "tools/cluster/cluster.h"
 
 namespace echelon::test {
-namespace {
 
-std::string what_is_lacking() {
+std::unique_ptr<cluster::Cluster> make_cluster(const std::string& spec) {
+  std::string lacking;
   try {
-    const cluster::Cluster cluster(cluster::parse_spec("2x1:1gbit"));
-    return "";
+    return std::make_unique<cluster::Cluster>(cluster::parse_spec(spec));
   } catch (const Error& e) {
-    return e.what();
+    lacking = e.what();
   }
-}
-
-}  // namespace
-
-void OnCluster::SetUp() {
-  static const std::string lacking = what_is_lacking();
-  if (!lacking.empty()) GTEST_SKIP() << "no virtual clusters here: " << lacking;
+  [&] { GTEST_SKIP() << "no virtual clusters here: " << lacking; }();
+  return nullptr;
 }
 
 Result run_counted(const std::string& spec, const std::vector<std::string>& argv,

@@ -4,18 +4,23 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/unit/run/program.h"
+#include "tools/cluster/cluster.h"
 
 namespace echelon::test {
 
-// Skips where this machine has no namespaces; says which part is missing.
+// Where this machine has no namespaces: nothing, and the test is skipped, saying what is missing.
+std::unique_ptr<cluster::Cluster> make_cluster(const std::string& spec);
+
+// Skips where there are none.
 class OnCluster : public testing::Test {
  protected:
-  void SetUp() override;
+  void SetUp() override { make_cluster("2x1:1gbit"); }
 };
 
 // Runs `argv` on every rank of a virtual cluster, untagged, and writes to `traffic` what every wire

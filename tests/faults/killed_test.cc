@@ -18,10 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "tests/cluster/virtual_cluster.h"
 #include "tests/support/ranks.h"
-#include "tools/cluster/cluster.h"
 
 namespace echelon::test {
 namespace {
@@ -51,11 +50,8 @@ const std::vector<Job>& jobs() {
 class Killed : public testing::Test {
  protected:
   void SetUp() override {
-    try {
-      cluster_ = std::make_unique<cluster::Cluster>(cluster::parse_spec("1x1"));
-    } catch (const Error& e) {
-      GTEST_SKIP() << "no virtual hosts here: " << e.what();
-    }
+    cluster_ = make_cluster("1x1");
+    if (!cluster_) return;
     root_ = fmt::format("/proc/{}/root", cluster_->host(0).pid());
     if (tmp_is_needed()) return;
     ASSERT_EQ(cluster_->run(0, {"mount", "-t", "tmpfs", "none", "/tmp"}), 0);

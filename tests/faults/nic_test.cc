@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/error.h"
+#include "echelon/echelon.h"
+#include "tests/cluster/virtual_cluster.h"
 #include "tests/faults/job.h"
 #include "tests/support/ranks.h"
 
@@ -46,13 +47,7 @@ struct Case {
 
 class Vanishing : public testing::TestWithParam<Case> {
  protected:
-  void SetUp() override {
-    try {
-      cluster_ = std::make_unique<Cluster>(cluster::parse_spec(GetParam().shape));
-    } catch (const Error& e) {
-      GTEST_SKIP() << "no virtual clusters here: " << e.what();
-    }
-  }
+  void SetUp() override { cluster_ = make_cluster(GetParam().shape); }
 
   Job::Start start() const;
   void judge(const Rank& rank, long long struck) const;

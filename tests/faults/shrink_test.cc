@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/error.h"
+#include "tests/cluster/virtual_cluster.h"
 #include "tests/faults/job.h"
 #include "tests/support/ranks.h"
 
@@ -42,13 +42,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.nam
 
 class Shrinking : public testing::TestWithParam<Case> {
  protected:
-  void SetUp() override {
-    try {
-      cluster_ = std::make_unique<Cluster>(cluster::parse_spec(GetParam().shape));
-    } catch (const Error& e) {
-      GTEST_SKIP() << "no virtual clusters here: " << e.what();
-    }
-  }
+  void SetUp() override { cluster_ = make_cluster(GetParam().shape); }
 
   void strike(Job& job, const Loss& loss);
   void expect_sizes(Job& job, long long struck, double bound);
