@@ -18,6 +18,8 @@ constexpr TypeRow kTypes[] = {
     {ECH_FLOAT16, "f16", "float16", "half"},  {ECH_BFLOAT16, "bf16", "bfloat16", "bfloat"},
     {ECH_FLOAT32, "f32", "float32", "float"}, {ECH_FLOAT64, "f64", "float64", "double"},
 };
+static_assert(std::ranges::equal(kTypes, kAllTypes, {}, &TypeRow::dtype),
+              "a row per type, in order");
 constexpr std::string_view kOps[] = {"sum", "prod", "min", "max", "avg"};
 constexpr std::string_view kCollectives[] = {"allreduce", "reduce_scatter", "allgather",
                                              "broadcast", "reduce",         "barrier"};

@@ -7,6 +7,7 @@
 
 #include "lib/engine/engine.h"
 #include "tests/multi/engine_ranks.h"
+#include "tests/multi/engine_tasks.h"
 #include "tests/support/late_memory.h"
 #include "tests/support/ranks.h"
 
@@ -17,18 +18,8 @@ using test::kLanes;
 using test::make_engine;
 using test::Meeting;
 using test::Shape;
-using Value = std::int64_t;
-
-Task task_on(std::vector<Value>& data, const Goal& goal) {
-  Task task;
-  task.goal = goal;
-  task.dtype = ECH_INT64;
-  task.output = reinterpret_cast<std::byte*>(data.data());
-  task.input = task.output;
-  task.count = data.size();
-  task.timeout = std::chrono::seconds(20);
-  return task;
-}
+using test::task_on;
+using test::Value;
 
 // Has nothing for operations after `gate` until that has ended, and then something else.
 struct Gate final : Planner {

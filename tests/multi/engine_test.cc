@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/multi/engine_ranks.h"
+#include "tests/multi/engine_tasks.h"
 #include "tests/support/late_memory.h"
 #include "tests/support/ranks.h"
 
@@ -15,8 +16,8 @@ using test::kLanes;
 using test::make_engine;
 using test::Meeting;
 using test::Shape;
-
-using Value = std::int64_t;
+using test::task_on;
+using test::Value;
 
 Value input_at(int rank, std::size_t i) { return (rank + 1) * 1000 + static_cast<Value>(i % 97); }
 
@@ -164,14 +165,7 @@ std::vector<Ending> endings(const std::string& faults, std::chrono::milliseconds
         compile(compose(shape.composition(ECH_ALLREDUCE, 0), rank), goal, false);
     for (Ending& mine = all[rank]; mine.status == ECH_OK && mine.operations < 10;) {
       std::vector<Value> data(300, rank);
-      Task task;
-      task.program = &program;
-      task.goal = goal;
-      task.dtype = ECH_INT64;
-      task.output = reinterpret_cast<std::byte*>(data.data());
-      task.input = task.output;
-      task.count = data.size();
-      task.segment = 100;
+      Task task = task_on(data, goal, {&program, 100});
       task.timeout = timeout;
       task.signature.collective = ECH_ALLREDUCE;
       Operation* operation = engine.start(task);
@@ -221,17 +215,7 @@ TEST(Engine, ManyOperationsAtOnceEndInOrder) {
     std::vector<Operation*> running;
     for (int k = 0; k < kOperations; ++k) {
       data[k].assign(kCount, rank + k);
-      Task task;
-      task.program = &program;
-      task.goal = goal;
-      task.dtype = ECH_INT64;
-      task.input = task.output = nullptr;
-      task.output = reinterpret_cast<std::byte*>(data[k].data());
-      task.input = task.output;
-      task.count = kCount;
-      task.segment = 100;
-      task.timeout = std::chrono::seconds(20);
-      running.push_back(engine.start(task));
+      running.push_back(engine.start(task_on(data[k], goal, {&program, 100})));
     }
     for (int k = kOperations; k-- > 0;) {
       engine.wait(*running[k]);
@@ -241,19 +225,6 @@ TEST(Engine, ManyOperationsAtOnceEndInOrder) {
     }
     meeting.everybody.arrive_and_wait();
   });
-}
-
-// In place, on one number.
-Task task_on(Value& value, const Program& program, const Goal& goal) {
-  Task task;
-  task.program = &program;
-  task.goal = goal;
-  task.dtype = ECH_INT64;
-  task.output = reinterpret_cast<std::byte*>(&value);
-  task.input = task.output;
-  task.count = task.segment = 1;
-  task.timeout = std::chrono::seconds(30);
-  return task;
 }
 
 // What an engine tells of itself, and nobody knows anything.
@@ -292,7 +263,7 @@ TEST(Engine, AFailureIsAskedAboutAtOnce) {
       const Goal goal{ECH_ALLREDUCE, 0, 2, 0};
       const Program program = compile(compose(shape.composition(ECH_ALLREDUCE, 0), 0), goal, false);
       Value value = 1;
-      Operation* operation = engine.start(task_on(value, program, goal));
+      Operation* operation = engine.start(task_on({&value, 1}, goal, {&program, 1}));
       engine.wait(*operation);
       EXPECT_EQ(operation->status(), ECH_ERR_PEER);
       EXPECT_GT(record.asked, 0);
@@ -312,7 +283,7 @@ TEST(Engine, ADeadlineEndsTheOperationAndNamesIt) {
       const Goal goal{ECH_ALLREDUCE, 0, 2, 0};
       const Program program = compile(compose(shape.composition(ECH_ALLREDUCE, 0), 0), goal, false);
       Value value = 1;
-      Task task = task_on(value, program, goal);
+      Task task = task_on({&value, 1}, goal, {&program, 1});
       task.timeout = std::chrono::milliseconds(50);
       task.signature.collective = ECH_ALLREDUCE;
       Operation* operation = engine.start(task);

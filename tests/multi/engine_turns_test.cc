@@ -8,6 +8,7 @@
 
 #include "algorithms/hierarchical.h"
 #include "lib/engine/engine.h"
+#include "tests/multi/engine_tasks.h"
 #include "tests/support/ranks.h"
 #include "transports/loopback/loopback_group.h"
 #include "transports/loopback/loopback_transport.h"
@@ -15,7 +16,7 @@
 namespace echelon {
 namespace {
 
-using Value = std::int64_t;
+using test::Value;
 
 // A group that holds calls back until those of lower turns have ended.
 class TurnedGroup final : public GroupEngine {
@@ -103,20 +104,6 @@ Composition on_two_hosts(ech_collective collective) {
 
 constexpr std::size_t kSegment = 256;  // elements
 
-// In place.
-Task task_on(std::vector<Value>& data, const Program& program, const Goal& goal) {
-  Task task;
-  task.program = &program;
-  task.goal = goal;
-  task.dtype = ECH_INT64;
-  task.output = reinterpret_cast<std::byte*>(data.data());
-  task.input = task.output;
-  task.count = data.size();
-  task.segment = kSegment;
-  task.timeout = std::chrono::seconds(100);  // a loaded machine takes its time
-  return task;
-}
-
 // Sums of one element and of many segments, and broadcasts, which have one call per segment.
 void run_rank(int rank, Meeting& meeting) {
   const TurnedGroup* group = nullptr;
@@ -133,7 +120,8 @@ void run_rank(int rank, Meeting& meeting) {
     const std::size_t count = k % 4 == 0 ? 1 : 100 * k;
     const bool sums_up = k % 3 != 0;
     data.emplace_back(count, rank + 1);
-    const Task task = task_on(data.back(), sums_up ? sums : copies, sums_up ? sum : copy);
+    const Task task =
+        test::task_on(data.back(), sums_up ? sum : copy, {sums_up ? &sums : &copies, kSegment});
     running.push_back(engine.start(task));
     calls += (count + kSegment - 1) / kSegment * task.program->calls;
   }
