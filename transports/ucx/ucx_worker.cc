@@ -98,6 +98,10 @@ void apply(const UcxConfig& config, Settings& settings) {
     settings.set("NET_DEVICES", fmt::format("{}", fmt::join(config.devices, ",")));
   }
   settings.set("RNDV_THRESH", has_rdma() ? "auto" : "inf");
+  // UCX fetches 16 events at once. When what it does for one closes the endpoint of another, which
+  // the death of a peer can bring about, it dies of an assertion at that one (tcp_iface.c,
+  // conn_state != CLOSED).
+  settings.set_tcp("MAX_POLL", "1");
   // A blocking connect() to a host that is cut off would take minutes.
   settings.set_tcp("CONN_NB", "y");
   if (!has_rdma()) avoid_zero_copy(settings);
