@@ -73,8 +73,10 @@ void DeviceMedia::open(const Options& options, const OpenNetwork& open_network) 
   const std::optional<CudaDevice> ordinal = cuda != nullptr ? current_device(*cuda) : std::nullopt;
   if (!ordinal) throw Error(ECH_ERR_UNSUPPORTED, "its CUDA device is not current any more");
   device_ = std::make_unique<DeviceContext>(*cuda, *ordinal);
-  memory_ = std::make_unique<CudaMemory>(*device_, kLanes, CudaMemory::Arrival::kPinned);
   if (open_network) network_ = open_network();
+  straight_ = network_ && network_->reaches_gpus();
+  memory_ = std::make_unique<CudaMemory>(
+      *device_, kLanes, straight_ ? CudaMemory::Arrival::kDevice : CudaMemory::Arrival::kPinned);
   if (local_.size() < 2) return;
   const NcclLibrary* nccl = nccl_library(options.nccl);
   if (nccl == nullptr) throw Error(ECH_ERR_UNSUPPORTED, nccl_absence(options.nccl));
@@ -92,8 +94,10 @@ DeviceParts DeviceMedia::connect(std::span<const MediaAddresses> all) {
   if (network_) {
     std::vector<std::string> addresses;
     for (const MediaAddresses& theirs : all) addresses.push_back(theirs.gpu_network);
-    parts.engine.transport =
-        std::make_unique<StagedTransport>(network_->connect(self_, addresses), *memory_, *device_);
+    parts.engine.transport = network_->connect(self_, addresses);
+    if (!straight_)
+      parts.engine.transport =
+          std::make_unique<StagedTransport>(std::move(parts.engine.transport), *memory_, *device_);
   }
   if (group_) {
     std::vector<std::string> members;

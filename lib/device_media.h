@@ -55,6 +55,7 @@ class DeviceMedia {
   std::unique_ptr<DeviceContext> device_;
   std::unique_ptr<CudaMemory> memory_;
   std::unique_ptr<Medium> network_;
+  bool straight_ = false;  // messages lie in the GPU's memory, and not in the host's on their way
   std::unique_ptr<GroupMedium> group_;
 };
 

@@ -62,6 +62,9 @@ class Medium {
   // What the others need to reach this rank. Opaque bytes.
   virtual std::string address() const = 0;
 
+  // Whether messages may lie in the memory of a GPU, too.
+  virtual bool reaches_gpus() const { return false; }
+
   // Consumes the medium. `addresses` holds every rank's, in rank order; `self` is ours.
   // Not collective: peers that are not there yet are reached later.
   virtual std::unique_ptr<Transport> connect(int self, std::span<const std::string> addresses) = 0;

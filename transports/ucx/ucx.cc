@@ -16,6 +16,7 @@ class UcxMedium : public Medium {
       : worker_(std::make_unique<UcxWorker>(config)), local_(config.local) {}
 
   std::string address() const override { return worker_->address(); }
+  bool reaches_gpus() const override { return worker_ && worker_->reaches_gpus(); }
 
   std::unique_ptr<Transport> connect(int self, std::span<const std::string> addresses) override {
     if (!worker_) throw invalid("ucx: this medium is connected already");

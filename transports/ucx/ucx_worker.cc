@@ -169,6 +169,13 @@ UcxWorker::~UcxWorker() {
   context_.reset();
 }
 
+bool UcxWorker::reaches_gpus() const {
+  ucp_context_attr_t attributes{};
+  attributes.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
+  return has_rdma() && ucp_context_query(context_.get(), &attributes) == UCS_OK &&
+         (attributes.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
 std::string UcxWorker::address() const {
   const UcxQuiet quiet;
   ucp_address_t* bytes = nullptr;

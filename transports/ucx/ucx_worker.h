@@ -23,6 +23,10 @@ class UcxWorker {
   int fd() const { return fd_; }
   std::string address() const;  // see ucx_address.h
 
+  // Whether UCX has transports for CUDA memory, and a network that they are made for: over TCP it
+  // would copy such a message in pieces, one after the other.
+  bool reaches_gpus() const;
+
   // Makes fd() readable, or the next arm fail. Any thread.
   void wake() { ucp_worker_signal(worker_.get()); }
 
