@@ -11,6 +11,7 @@
 
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
+#include "lib/fabric/nvml.h"
 #include "lib/fabric/place.h"
 #include "lib/options.h"
 #include "transports/cuda/driver.h"
@@ -43,13 +44,20 @@ Fabric load(const TopoOptions& options) {
   return fabric;
 }
 
+std::string gpu_links() {
+  try {
+    return fmt::format("gpu links: as NVML tells, driver {}\n", nvml_driver_version());
+  } catch (const Error& e) {
+    return fmt::format("gpu links: none known: {}\n", e.what());
+  }
+}
+
 std::string gpu_libraries() {
   const CudaDriver* driver = cuda_driver();
   if (driver == nullptr) return "gpu buffers: none: " + cuda_absence() + "\n";
   const std::string path = read_options([](const char* name) { return std::getenv(name); }).nccl;
   const NcclLibrary* nccl = nccl_library(path);
-  return fmt::format("gpu buffers: not yet supported by this build; CUDA {}, NCCL {}\n",
-                     cuda_version_text(driver->version),
+  return fmt::format("gpu buffers: CUDA {}, NCCL {}\n", cuda_version_text(driver->version),
                      nccl != nullptr ? nccl_version_text(nccl->version) : nccl_absence(path));
 }
 
@@ -66,7 +74,7 @@ std::string show(const TopoOptions& options) {
   const bool here = options.file.empty() && options.xml.empty();
   const std::string text =
       options.ranks ? to_text(fabric, spread_ranks(fabric, *options.ranks)) : to_text(fabric);
-  return here ? text + gpu_libraries() : text;
+  return here ? text + gpu_links() + gpu_libraries() : text;
 }
 
 }  // namespace

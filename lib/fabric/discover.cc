@@ -175,6 +175,8 @@ Host discover_host() {
   host.name = host_name();
   host.id = host_id(host.name);
   load_hwloc(host);
+  load_nvml(host);
+  load_sysfs_gpus(host, "/sys");
   load_nics(host);
   return host;
 }

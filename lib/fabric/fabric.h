@@ -81,6 +81,10 @@ struct Gpu {
   std::string model;
   std::string pci;
   int numa = -1;
+  std::string uuid;  // "GPU-8a2b..."; empty where NVML was not asked
+  // GPUs of one uuid and clique reach each other by NVLink, also from host to host.
+  std::string fabric_uuid;  // empty: its NVLinks end in its host
+  int clique = 0;
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
 

@@ -141,6 +141,9 @@ void read_gpu(TableReader& in, Host& host) {
   gpu.model = in.text("model").value_or("");
   gpu.pci = in.text("pci").value_or("");
   gpu.numa = read_index(in, "numa", -1);
+  gpu.uuid = in.text("uuid").value_or("");
+  gpu.fabric_uuid = in.text("fabric_uuid").value_or("");
+  gpu.clique = read_index(in, "clique", 0);
   for (std::string& name : read_names(in, host.gpus.size())) {
     gpu.name = std::move(name);
     host.gpus.push_back(gpu);

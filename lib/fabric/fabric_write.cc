@@ -106,6 +106,9 @@ void write_gpu(Document& out, const Gpu& gpu) {
   add_text(out, "model", gpu.model);
   add_text(out, "pci", gpu.pci);
   add_number(out, "numa", gpu.numa, -1);
+  add_text(out, "uuid", gpu.uuid);
+  add_text(out, "fabric_uuid", gpu.fabric_uuid);
+  add_number(out, "clique", gpu.clique, 0);
 }
 
 std::string end_text(const NvLinkEnd& end) {

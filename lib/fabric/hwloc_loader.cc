@@ -312,8 +312,8 @@ std::string hwloc_version() {
 void load_hwloc(Host& host) {
   const Topology topology = new_topology();
   // These start whole run-time systems (or an X connection) to tell what sysfs and NVML tell as
-  // well; libpciaccess leaks.
-  for (const char* component : {"cuda", "gl", "levelzero", "opencl", "pci"})
+  // well, and NVML is asked by nvml_loader.cc; libpciaccess leaks.
+  for (const char* component : {"cuda", "gl", "levelzero", "nvml", "opencl", "pci"})
     hwloc_topology_set_components(topology.get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                   component);
   if (hwloc_topology_load(topology.get()) != 0) throw system_error("hwloc_topology_load");

@@ -11,8 +11,8 @@
 
 namespace echelon {
 
-// This machine as this process sees it: hwloc, then sysfs, then the network interfaces of this
-// network namespace with their addresses.
+// This machine as this process sees it: hwloc, then NVML, then sysfs, then the network interfaces
+// of this network namespace with their addresses.
 Host discover_host();
 
 // Packages, NUMA nodes, caches and the PCI tree of this machine into an empty host. Without hwloc:
@@ -22,6 +22,12 @@ void load_hwloc(Host& host);
 std::string hwloc_version();
 // ECH_ERR_UNSUPPORTED without hwloc. `name` is for messages.
 Host parse_hwloc_xml(std::string_view xml, std::string_view name);
+
+// GPUs and NVLinks of this machine, as NVML tells them, into a host that may have some of the GPUs:
+// those are completed, new ones appended. Nothing where NVML cannot be used (nvml.h says why).
+void load_nvml(Host& host);
+struct NvmlLibrary;
+void load_nvml(Host& host, const NvmlLibrary& nvml);
 
 // NCCL_TOPO_FILE's format: also what NCCL_TOPO_DUMP_FILE writes.
 Host parse_nccl_xml(std::string_view xml, std::string_view name);
@@ -33,6 +39,9 @@ Host load_topology_xml(const std::string& path);
 // completed, new ones appended. Not NICs: loopback, bridges and their ports, taps, ifb and dummy
 // devices, members of a bond. Those that are down are kept and marked.
 void load_sysfs(Host& host, const std::string& root);
+
+// NUMA nodes of GPUs whose node is not known.
+void load_sysfs_gpus(Host& host, const std::string& root);
 
 // Packages, cores, NUMA nodes and caches below `root`, for machines without hwloc.
 void load_sysfs_cpus(Host& host, const std::string& root);

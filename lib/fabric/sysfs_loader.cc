@@ -222,6 +222,12 @@ void load_sysfs(Host& host, const std::string& root) {
   for (const std::string& device : entries(rdma)) load_rdma(host, device, rdma / device);
 }
 
+void load_sysfs_gpus(Host& host, const std::string& root) {
+  const fs::path devices = fs::path(root) / "bus" / "pci" / "devices";
+  for (Gpu& gpu : host.gpus)
+    if (gpu.numa < 0 && !gpu.pci.empty()) gpu.numa = place_of(devices / gpu.pci).numa;
+}
+
 void load_sysfs_cpus(Host& host, const std::string& root) {
   const fs::path system = fs::path(root) / "devices" / "system";
   for (const std::string& name : entries(system / "cpu")) {

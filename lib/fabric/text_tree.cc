@@ -20,6 +20,30 @@ std::string sourced(double bytes_per_second, Source source, bool bits) {
   return fmt::format("{} ({})", show_bandwidth(bytes_per_second, bits), name(source));
 }
 
+// "4 to gpus 100 GB/s (device), 6 to switches 150 GB/s (device)"; "" where there are none.
+std::string links_text(const Host& host, int gpu) {
+  constexpr std::string_view kEnds[] = {"gpus", "switches", "cpus"};
+  const NvLinkEnd self{NvLinkEnd::Kind::kGpu, gpu};
+  std::string text;
+  for (int kind = 0; kind < 3; ++kind) {
+    int count = 0;
+    Quantity all{0, Source::kFile};
+    for (const NvLink& link : host.nvlinks) {
+      const bool from = link.a == self, to = link.b == self;
+      const auto end = static_cast<NvLinkEnd::Kind>(kind);
+      if ((!from || link.b.kind != end) && (!to || link.a.kind != end)) continue;
+      count += link.count;
+      all.value += link.bytes_per_second.value;
+      all.source = std::max(all.source, link.bytes_per_second.source);
+    }
+    if (!all.known()) continue;
+    text += fmt::format("{}{}to {} {}", text.empty() ? "" : ", ",
+                        count > 0 ? fmt::format("{} ", count) : "", kEnds[kind],
+                        sourced(all.value, all.source, false));
+  }
+  return text;
+}
+
 class Writer {
  public:
   Writer(const Fabric& fabric, std::span<const RankPlace> places) : fabric_(fabric) {
@@ -209,11 +233,16 @@ void Writer::gpus(int depth, const Host& host) {
     const Gpu& gpu = host.gpus[i];
     std::string text = "gpu " + gpu.name + ":";
     if (!gpu.model.empty()) text += " " + gpu.model + ",";
+    if (!gpu.uuid.empty()) text += " " + gpu.uuid + ",";
     if (!gpu.pci.empty()) text += " pci " + gpu.pci + ",";
     if (gpu.numa >= 0) text += fmt::format(" numa {},", gpu.numa);
     std::vector<std::string> near;
     for (int n : nearest_nics(host, static_cast<int>(i))) near.push_back(host.nics[n].name);
     text += near.empty() ? " no nic" : fmt::format(" nearest nic {}", fmt::join(near, " "));
+    if (!gpu.fabric_uuid.empty())
+      text += fmt::format(", nvlink fabric {} clique {}", gpu.fabric_uuid, gpu.clique);
+    if (const std::string links = links_text(host, static_cast<int>(i)); !links.empty())
+      text += ", nvlinks: " + links;
     line(depth, text);
   }
   if (!host.nvswitches.empty()) line(depth, fmt::format("nvswitches: {}", host.nvswitches.size()));

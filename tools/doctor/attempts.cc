@@ -14,6 +14,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/fd.h"
+#include "lib/fabric/nvml.h"
 #include "tools/run_output.h"
 #include "transports/cuda/driver.h"
 #include "transports/nccl/library.h"
@@ -121,6 +122,18 @@ Attempt try_nccl(const std::string& path) {
     const NcclLibrary* library = nccl_library(path);
     said = library != nullptr ? std::to_string(library->version) : nccl_absence(path);
     return library != nullptr ? 0 : ENOENT;
+  });
+}
+
+Attempt try_nvml() {
+  return attempt([](std::string& said) {
+    try {
+      said = nvml_driver_version();
+      return 0;
+    } catch (const Error& e) {
+      said = e.what();
+      return ENOENT;
+    }
   });
 }
 

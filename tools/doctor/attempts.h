@@ -20,6 +20,7 @@ Attempt try_memory_of_other();      // a child reads this process's memory: rank
 
 Attempt try_cuda();                         // says "12040" for CUDA 12.4, or why there is none
 Attempt try_nccl(const std::string& path);  // says "21803" for 2.18.3, or why there is none
+Attempt try_nvml();                         // says the driver's version, or why there is none
 
 // Says what UCX finds, as resources_from() reads it.
 Attempt try_ucx_resources();

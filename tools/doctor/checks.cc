@@ -27,6 +27,7 @@ constexpr Check kChecks[] = {
     {"transports", check_transports},
     {"cuda", check_cuda},
     {"nccl", check_nccl},
+    {"nvml", check_nvml},
 };
 
 }  // namespace

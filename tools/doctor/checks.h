@@ -31,6 +31,7 @@ Finding check_settings(const View& view);
 Finding check_hwloc(const View& view);
 Finding check_cuda(const View& view);
 Finding check_nccl(const View& view);
+Finding check_nvml(const View& view);
 
 Finding check_kernel(const View& view);  // checks_system.cc
 Finding check_cpus(const View& view);

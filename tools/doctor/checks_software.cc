@@ -101,4 +101,18 @@ Finding check_nccl(const View& view) {
   return ok(version.empty() ? "none: " + view.probes.nccl_absence : version);
 }
 
+Finding check_nvml(const View& view) {
+  const Probes& probes = view.probes;
+  const std::size_t links = probes.fabric.nvlinks.size();
+  if (!probes.nvml.empty())
+    return ok(fmt::format("driver {}, {}", probes.nvml,
+                          links == 0 ? "no NVLink" : "NVLinks between " + counted(links, "pair")));
+  if (probes.fabric.gpus.empty()) return ok("none: " + probes.nvml_absence);
+  return costs(
+      fmt::format("{}, but {}", counted(probes.fabric.gpus.size(), "GPU"), probes.nvml_absence),
+      "links between GPUs are not known, and plans guess what they give",
+      "install the driver's libnvidia-ml.so.1; start a container with the NVIDIA runtime "
+      "and NVIDIA_DRIVER_CAPABILITIES=compute,utility");
+}
+
 }  // namespace echelon::doctor

@@ -157,6 +157,8 @@ View look_at_this_machine(const Job& job) {
   read_settings(probes);
   look_for(try_cuda(), probes.cuda, probes.cuda_absence);
   look_for(try_nccl(probes.options.nccl), probes.nccl, probes.nccl_absence);
+  const Attempt nvml = try_nvml();
+  (nvml.good() ? probes.nvml : probes.nvml_absence) = nvml.said.empty() ? text_of(nvml) : nvml.said;
   discover(probes);
   look_for_devices(probes);
   probes.loopback = loopback();

@@ -67,6 +67,8 @@ struct Probes {
   std::string cuda_absence;          // why not
   int nccl = 0;                      // as ncclGetVersion tells; 0: no library to use
   std::string nccl_absence;          // why not
+  std::string nvml;                  // version of the driver that it speaks to; "": none
+  std::string nvml_absence;          // why not
 
   Options options;
   std::string options_error;

@@ -25,6 +25,7 @@ FakeHost::FakeHost() {
   p.hwloc = "2.8";
   p.cuda_absence = "libcuda.so.1: none";
   p.nccl_absence = "libnccl.so.2: none";
+  p.nvml_absence = "libnvidia-ml.so.1: none";
   p.ucx = {"1.13", "1.13.1"};
   p.ways = {{"tcp", "eth0", true}, {"tcp", "lo", true}, {"posix", "memory", false}};
   p.fabric.packages.resize(1);

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "lib/fabric/formats.h"
+#include "lib/fabric/nvml.h"
 #include "tests/support/ranks.h"
 #include "tests/unit/doctor/fixture.h"
 #include "tools/doctor/survey.h"
@@ -29,7 +31,7 @@ Result run_doctor(std::vector<std::string> args, const std::vector<std::string>&
   return run_program(args, "", std::chrono::seconds(100));
 }
 
-// Where the stand-ins for CUDA and NCCL are.
+// Where the stand-ins for CUDA, NCCL and NVML are.
 const std::string kStandins = std::string("LD_LIBRARY_PATH=") + std::getenv("ECHELON_STANDINS");
 
 struct Line {
@@ -177,14 +179,61 @@ TEST(Doctor, SaysWhyCudaAndNcclCannotBeUsed) {
       << named.out;
 }
 
+TEST(Doctor, FindsNvmlByAskingIt) {
+  const auto nvml = [](std::vector<std::string> environment) {
+    environment.insert(environment.begin(), {"env", kStandins});
+    return line_of(parse(run_doctor({}, environment).out, false), "nvml");
+  };
+  EXPECT_EQ(nvml({"STANDIN_NVML_GPUS=2", "STANDIN_NVML_LINKS=0-1:4"}).text,
+            "driver 550.54.15, NVLinks between 1 pair");
+  const Line absent = nvml({"STANDIN_NVML_FAIL=nvmlInit_v2:1=9"});
+  EXPECT_TRUE(absent.text.ends_with("nvmlInit_v2: Driver Not Loaded (9)")) << absent.text;
+}
+
+TEST(Topo, ShowsGpusAndTheirLinksInAllFormats) {
+  const auto topo = [](const std::string& format) {
+    return run_program({"env", kStandins, "STANDIN_NVML_GPUS=2", "STANDIN_NVML_LINKS=0-1:4",
+                        "STANDIN_NVML_FABRIC=7:2:3", program(), "topo", "--format", format})
+        .out;
+  };
+  const std::string text = topo("text");
+  EXPECT_TRUE(contains(text, "GPU-1, ")) << text;
+  EXPECT_TRUE(contains(text, "nvlinks: 4 to gpus 100 GB/s (device)")) << text;
+  EXPECT_TRUE(contains(text, "gpu links: as NVML tells, driver 550.54.15\n")) << text;
+  for (const char* format : {"json", "toml"}) {
+    const std::string out = topo(format);
+    const Fabric fabric = expand(parse_fabric_file(out, format));
+    const Host& host = fabric.hosts.at(0);
+    const auto at = [&](const char* uuid) {
+      return std::ranges::find(host.gpus, uuid, &Gpu::uuid) - host.gpus.begin();
+    };
+    const int a = static_cast<int>(at("GPU-0")), b = static_cast<int>(at("GPU-1"));
+    ASSERT_LT(std::max(a, b), static_cast<int>(host.gpus.size())) << out;
+    EXPECT_EQ(host.gpus[b].fabric_uuid, "07000000-0000-0000-0000-000000000000");
+    EXPECT_EQ(host.gpus[b].clique, 2);
+    EXPECT_EQ(nvlink_bytes_per_second(host, a, b), 100e9);
+  }
+}
+
+TEST(Topo, SaysWhyLinksOfGpusAreNotKnown) {
+  const auto out = [](const std::string& setting) {
+    return run_program({"env", setting, "STANDIN_NVML_FAIL=nvmlInit_v2:1=9", program(), "topo"})
+        .out;
+  };
+  EXPECT_TRUE(
+      contains(out(kStandins), "\ngpu links: none known: nvmlInit_v2: Driver Not Loaded (9)\n"));
+  const bool real = nvml_library() != nullptr;
+  EXPECT_EQ(contains(out("LD_LIBRARY_PATH="), "\ngpu links: none known: libnvidia-ml.so.1: "),
+            !real);
+}
+
 TEST(Topo, EndsWithTheLibrariesForGpus) {
   const auto last_line = [](std::vector<std::string> before) {
     before.insert(before.end(), {program(), "topo"});
     const std::string out = run_program(before).out;
     return out.substr(out.rfind('\n', out.size() - 2) + 1);
   };
-  EXPECT_EQ(last_line({"env", kStandins}),
-            "gpu buffers: not yet supported by this build; CUDA 12.4, NCCL 2.23.4\n");
+  EXPECT_EQ(last_line({"env", kStandins}), "gpu buffers: CUDA 12.4, NCCL 2.23.4\n");
   EXPECT_EQ(last_line({"env", kStandins, "STANDIN_CUDA_VERSION=10020"}),
             "gpu buffers: none: libcuda.so.1 is for CUDA 10.2, 11.0 or newer is needed\n");
   EXPECT_TRUE(contains(last_line({"env", kStandins, "ECHELON_NCCL=/none.so"}), "NCCL /none.so: "));

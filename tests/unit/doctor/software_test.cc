@@ -73,6 +73,17 @@ TEST(Cuda, GpusNeedADriverAndItsLibrary) {
   EXPECT_EQ(said(check_cuda(host.view)), "ok: CUDA 12.2, 8 GPUs");
 }
 
+TEST(Nvml, GpusWithoutItHaveUnknownLinks) {
+  FakeHost host;
+  EXPECT_EQ(said(check_nvml(host.view)), "ok: none: libnvidia-ml.so.1: none");
+  host.probes().fabric.gpus.resize(2);
+  EXPECT_EQ(said(check_nvml(host.view)), "costs: 2 GPUs, but libnvidia-ml.so.1: none");
+  host.probes().nvml = "550.54.15";
+  EXPECT_EQ(said(check_nvml(host.view)), "ok: driver 550.54.15, no NVLink");
+  host.probes().fabric.nvlinks.resize(1);
+  EXPECT_EQ(said(check_nvml(host.view)), "ok: driver 550.54.15, NVLinks between 1 pair");
+}
+
 TEST(Nccl, ItsVersionOrWhyItCannotBeUsed) {
   FakeHost host;
   EXPECT_EQ(said(check_nccl(host.view)), "ok: none: libnccl.so.2: none");
