@@ -232,6 +232,7 @@ class Creation {
   }
 
   void lay_out() {
+    place_gpus(ranks_, parts_.fabric, parts_.places);
     parts_.layout = make_layout(parts_.fabric, parts_.places);
     if (const std::string wrong = validate(parts_.layout); !wrong.empty())
       throw Error(ECH_ERR_INTERNAL, "layout: " + wrong);

@@ -37,8 +37,10 @@ GpuOffer offer_gpu(const Options& options) {
   CudaUuid uuid{};
   if (cuda->device_get_uuid(&uuid, *device) != kCudaSuccess)
     return {"", fmt::format("CUDA device {} does not tell its UUID", *device), false};
+  char pci[32] = "";
+  if (cuda->device_get_pci_bus_id(pci, sizeof pci, *device) != kCudaSuccess) pci[0] = '\0';
   return {std::string(uuid.bytes, uuid.bytes + sizeof uuid.bytes), "",
-          nccl_library(options.nccl) != nullptr};
+          nccl_library(options.nccl) != nullptr, pci};
 }
 
 GpuTerms gpu_terms(const std::vector<Introduction>& ranks, const Layout& layout,
@@ -56,6 +58,16 @@ Layout layout_of_gpus(Layout layout, bool native) {
     for (TierGroup& group : tier.groups)
       if (native && tier.kind == TierKind::kHost) group.link = kNvlink;
   return layout;
+}
+
+void place_gpus(const std::vector<Introduction>& ranks, const Fabric& fabric,
+                std::vector<RankPlace>& places) {
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<Gpu>& gpus = fabric.hosts[places[r].host].gpus;
+    const auto at = std::ranges::find(gpus, ranks[r].gpu.pci, &Gpu::pci);
+    const bool known = !ranks[r].gpu.pci.empty() && at != gpus.end();
+    places[r].gpu = known ? static_cast<int>(at - gpus.begin()) : -1;
+  }
 }
 
 DeviceMedia::DeviceMedia(const std::vector<int>& local, int self, const Options& options,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/device_engine.h"
-#include "lib/fabric/layout.h"
+#include "lib/fabric/place.h"
 #include "lib/introduction.h"
 #include "lib/options.h"
 #include "transports/cuda/cuda_memory.h"
@@ -30,6 +30,10 @@ GpuTerms gpu_terms(const std::vector<Introduction>& ranks, const Layout& layout,
 
 // The layout with what joins the GPUs of a host.
 Layout layout_of_gpus(Layout layout, bool native);
+
+// Where the GPUs of the ranks are, as far as the fabric has them.
+void place_gpus(const std::vector<Introduction>& ranks, const Fabric& fabric,
+                std::vector<RankPlace>& places);
 
 // What one rank opens before it knows where the others are.
 class DeviceMedia {

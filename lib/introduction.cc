@@ -39,6 +39,7 @@ std::string to_wire(const Introduction& i) {
       .text(i.gpu.uuid)
       .text(i.gpu.absence)
       .u32(i.gpu.nccl ? 1 : 0)
+      .text(i.gpu.pci)
       .text(i.standby ? i.standby->host() : "")
       .u32(i.standby ? i.standby->port() : 0)
       .take();
@@ -57,6 +58,7 @@ Introduction introduction_from_wire(std::string_view bytes) {
   i.gpu.uuid = reader.text();
   i.gpu.absence = printable(reader.text());
   i.gpu.nccl = reader.u32() != 0;
+  i.gpu.pci = normal_pci_address(reader.text());
   const std::string standby_host = reader.text();
   const std::uint32_t standby_port = reader.u32();
   reader.expect_end();

@@ -15,9 +15,10 @@ namespace echelon {
 
 // The GPU that a rank has brought, if it has.
 struct GpuOffer {
-  std::string uuid;     // "": none
-  std::string absence;  // why
-  bool nccl = false;    // whether NCCL can be used there
+  std::string uuid;      // "": none
+  std::string absence;   // why
+  bool nccl = false;     // whether NCCL can be used there
+  std::string pci = {};  // address; "": not told
 };
 
 // The first message of every rank.

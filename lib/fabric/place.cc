@@ -39,8 +39,11 @@ RankPlace place_on(const Host& host, int i, int n) {
 }
 
 std::vector<int> near_nics(const Host& host, const RankPlace& place) {
-  if (place.gpu >= 0 && static_cast<std::size_t>(place.gpu) < host.gpus.size())
-    return nearest_nics(host, place.gpu);
+  const bool has_gpu = place.gpu >= 0 && static_cast<std::size_t>(place.gpu) < host.gpus.size();
+  if (has_gpu) {
+    std::vector<int> near = nearest_nics(host, place.gpu);
+    if (near.size() < usable_nics(host).size()) return near;  // else its cores decide
+  }
   if (place.cpus.empty() && place.package >= 0 &&
       static_cast<std::size_t>(place.package) < host.packages.size())
     return nearest_nics(host, host.packages[place.package].cpus);

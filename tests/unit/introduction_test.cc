@@ -5,6 +5,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
+#include "lib/device_media.h"
 
 namespace echelon {
 namespace {
@@ -35,10 +36,52 @@ const Introduction kSample = [] {
   sample.slurm_pattern = "switch.node";
   sample.settings = "plan \"\"";
   sample.pid = 77;
-  sample.gpu = {"uuid", "no\nGPU", true};
+  sample.gpu = {"uuid", "no\nGPU", true, "0000:2b:00.0"};
   sample.standby = standby();
   return sample;
 }();
+
+// By their PCI address, whatever order the fabric has them in.
+TEST(PlaceGpus, AreFoundInTheFabricOfTheirHost) {
+  Fabric fabric;
+  fabric.hosts.resize(2);
+  for (const char* pci : {"0000:aa:00.0", "0000:2b:00.0"}) {
+    fabric.hosts[1].gpus.push_back({});
+    fabric.hosts[1].gpus.back().pci = pci;
+  }
+  std::vector<Introduction> ranks(3, kSample);
+  ranks[2].gpu.pci = "";
+  std::vector<RankPlace> places(3);
+  places[1].host = places[2].host = 1;
+  place_gpus(ranks, fabric, places);
+  EXPECT_EQ(places[0].gpu, -1) << "its host has none there";
+  EXPECT_EQ(places[1].gpu, 1);
+  EXPECT_EQ(places[2].gpu, -1);
+}
+
+// A rank uses the NIC near its GPU, not the one near its cores; by its cores where nobody knows
+// where the GPU is.
+TEST(PlaceGpus, DecideWhichNicARankUses) {
+  Fabric fabric;
+  fabric.hosts.resize(1);
+  Host& host = fabric.hosts[0];
+  host.numa_nodes = {{0, 0, 0, CpuSet::range(0, 3)}, {1, 1, 0, CpuSet::range(4, 7)}};
+  host.nics.resize(2);
+  host.gpus.resize(1);
+  for (int n = 0; n < 2; ++n) {
+    host.nics[n].name = n == 0 ? "eth0" : "eth1";
+    host.nics[n].numa = n;
+  }
+  host.gpus[0].pci = "0000:2b:00.0";
+  host.gpus[0].numa = 1;
+  std::vector<RankPlace> places(1);
+  places[0].cpus = CpuSet::range(0, 3);
+  EXPECT_EQ(nics_of_rank(fabric, places, 0).front(), 0);
+  place_gpus({kSample}, fabric, places);
+  EXPECT_EQ(nics_of_rank(fabric, places, 0).front(), 1);
+  host.gpus[0].numa = -1;
+  EXPECT_EQ(nics_of_rank(fabric, places, 0).front(), 0);
+}
 
 TEST(Introduction, RoundTrip) {
   const Introduction back = introduction_from_wire(to_wire(kSample));
@@ -52,6 +95,7 @@ TEST(Introduction, RoundTrip) {
   EXPECT_EQ(back.gpu.uuid, "uuid");
   EXPECT_EQ(back.gpu.absence, "no?GPU") << "is shown to people";
   EXPECT_TRUE(back.gpu.nccl);
+  EXPECT_EQ(back.gpu.pci, "0000:2b:00.0");
   EXPECT_EQ(back.standby->text(), "10.0.0.7:40007");
   Introduction survivor = kSample;
   survivor.standby.reset();

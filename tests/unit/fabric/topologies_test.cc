@@ -12,6 +12,7 @@
 #include "lib/base/error.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
+#include "lib/fabric/place.h"
 
 namespace echelon {
 namespace {
@@ -159,6 +160,30 @@ TEST(Topologies, AwsP4d) {
   EXPECT_EQ(distance(host, "0000:10:1c.0", "0000:90:1c.0"), Distance::kAcross);
   EXPECT_NEAR(host.pci[find_pci(host, "0000:10:1b.0")].bytes_per_second.value, 15.75e9, 0.1e9);
   expect_round_trip(host);
+}
+
+// The NIC that each of one rank per GPU uses first, in every file.
+TEST(Topologies, EveryGpuHasItsNearestNic) {
+  const auto first_nics = [](const std::string& file) {
+    Fabric fabric;
+    fabric.hosts = {load(file)};
+    const std::vector<RankPlace> places = spread_ranks(fabric, 0);
+    std::vector<std::string> names;
+    for (std::size_t r = 0; r < places.size(); ++r) {
+      EXPECT_EQ(places[r].gpu, static_cast<int>(r));
+      const std::vector<int> nics = nics_of_rank(fabric, places, static_cast<int>(r));
+      names.push_back(nics.empty() ? "" : fabric.hosts[0].nics[nics[0]].name);
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(first_nics("ndv4-topo.xml"),
+            (Names{"0103:00:00.0", "0104:00:00.0", "0101:00:00.0", "0102:00:00.0", "0107:00:00.0",
+                   "0108:00:00.0", "0105:00:00.0", "0106:00:00.0"}));
+  EXPECT_EQ(first_nics("p4d-24xl-topo.xml"),
+            (Names{"0000:10:1b.0", "0000:10:1b.0", "0000:20:1b.0", "0000:20:1b.0", "0000:90:1b.0",
+                   "0000:90:1b.0", "0000:a0:1b.0", "0000:a0:1b.0"}));
+  EXPECT_EQ(first_nics("nvidiaDGX2.xml"), Names(16)) << "the file has none";
 }
 
 // Truncated and bent files: an error or some host, never a crash.
