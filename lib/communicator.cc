@@ -10,8 +10,8 @@
 #include "lib/base/dtype.h"
 #include "lib/base/time.h"
 #include "lib/bootstrap/inquiry.h"
-#include "lib/device_media.h"
 #include "lib/fabric/formats.h"
+#include "lib/fabric/gpu_links.h"
 
 namespace echelon {
 namespace {
@@ -30,7 +30,8 @@ Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
 std::optional<Plans> gpu_plans(const Layout& layout, int rank, const Options& options,
                                const GpuParts& gpu) {
   if (!gpu.device) return std::nullopt;
-  Shape shape = make_shape(layout_of_gpus(layout, gpu.native), gpu.native);
+  Shape shape = make_shape(layout, gpu.native);
+  shape.reduce_speed = kGpuReduceSpeed;
   shape.messages = gpu.device->engine.transport != nullptr;
   std::optional<Recipe> wanted;
   if (!options.algorithm.empty()) wanted = parse_recipe(options.algorithm);
@@ -90,7 +91,8 @@ Communicator::Communicator(CommunicatorParts parts)
       watch_(*control_, rank_names_, log_, nics_),
       engine_(with(std::move(parts.engine), {&watch_, this})),
       gpu_absence_(std::move(parts.gpu.absence)),
-      gpu_plans_(gpu_plans(layout_, rank_, options_, parts.gpu)),
+      gpu_plans_(gpu_plans(layout_of_gpus(layout_, fabric_, places_, {parts.gpu.native, parts.gpu.staged}), rank_,
+                           options_, parts.gpu)),
       gpu_watch_(*control_, rank_names_, log_, nics_) {
   if (parts.gpu.device)
     gpu_ = std::make_unique<DeviceEngine>(std::move(*parts.gpu.device), gpu_watch_);

@@ -46,6 +46,7 @@ struct Invocation {
 struct GpuParts {
   std::optional<DeviceParts> device;
   bool native = false;  // NCCL joins those of a host
+  bool staged = false;  // messages of some rank are copied between its GPU and its host
   std::string absence;  // why there is no device
 };
 

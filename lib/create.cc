@@ -297,6 +297,7 @@ class Creation {
     for (std::size_t r = 0; r < all.size() && parts_.gpu.absence.empty(); ++r)
       if (!all[r].gpu_absence.empty())
         parts_.gpu.absence = parts_.rank_names[r] + ": " + printable(all[r].gpu_absence);
+    parts_.gpu.staged = std::ranges::any_of(all, &MediaAddresses::gpu_staged);
     if (!parts_.gpu.absence.empty()) return;
     parts_.gpu.device = gpu.connect(all);
     parts_.gpu.device->engine.spin = from_seconds(options_.spin);

@@ -14,9 +14,6 @@ namespace {
 
 constexpr int kLanes = 8;
 
-// Of NVLink as it is in most machines, with the time that a call of NCCL takes to start.
-constexpr Link kNvlink{LinkKind::kNvlink, 10e-6, 150e9, Source::kDefault, Source::kDefault};
-
 // NCCL joins no two ranks on one GPU.
 bool are_distinct(const std::vector<Introduction>& ranks, const std::vector<int>& local) {
   std::set<std::string> uuids;
@@ -51,13 +48,6 @@ GpuTerms gpu_terms(const std::vector<Introduction>& ranks, const Layout& layout,
   for (int host = 0; host < layout.host_count(); ++host)
     native = native && are_distinct(ranks, layout.ranks_of_host(host));
   return {"", native};
-}
-
-Layout layout_of_gpus(Layout layout, bool native) {
-  for (Tier& tier : layout.tiers)
-    for (TierGroup& group : tier.groups)
-      if (native && tier.kind == TierKind::kHost) group.link = kNvlink;
-  return layout;
 }
 
 void place_gpus(const std::vector<Introduction>& ranks, const Fabric& fabric,
@@ -97,6 +87,7 @@ void DeviceMedia::open(const Options& options, const OpenNetwork& open_network) 
 
 void DeviceMedia::tell(MediaAddresses& mine) const {
   mine.gpu_absence = absence_;
+  mine.gpu_staged = network_ && !straight_;
   if (network_) mine.gpu_network = network_->address();
   if (group_) mine.gpu_group = group_->address();
 }

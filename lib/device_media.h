@@ -28,9 +28,6 @@ struct GpuTerms {
 GpuTerms gpu_terms(const std::vector<Introduction>& ranks, const Layout& layout,
                    const std::vector<std::string>& rank_names);
 
-// The layout with what joins the GPUs of a host.
-Layout layout_of_gpus(Layout layout, bool native);
-
 // Where the GPUs of the ranks are, as far as the fabric has them.
 void place_gpus(const std::vector<Introduction>& ranks, const Fabric& fabric,
                 std::vector<RankPlace>& places);

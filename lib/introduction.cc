@@ -76,6 +76,7 @@ std::string to_wire(const MediaAddresses& addresses) {
       .text(addresses.gpu_network)
       .text(addresses.gpu_group)
       .text(addresses.gpu_absence)
+      .u32(addresses.gpu_staged ? 1 : 0)
       .take();
 }
 
@@ -87,6 +88,7 @@ MediaAddresses media_addresses_from_wire(std::string_view bytes) {
   addresses.gpu_network = reader.text();
   addresses.gpu_group = reader.text();
   addresses.gpu_absence = reader.text();
+  addresses.gpu_staged = reader.u32() != 0;
   reader.expect_end();
   return addresses;
 }

@@ -40,6 +40,7 @@ struct MediaAddresses {
   std::string network, shared;
   std::string gpu_network, gpu_group;  // for the memory of its GPU
   std::string gpu_absence;             // why it cannot use that after all
+  bool gpu_staged = false;             // messages are copied from it and to it
 };
 
 std::string to_wire(const MediaAddresses& addresses);

@@ -45,6 +45,9 @@ struct Layout {
   std::vector<int> host_of_rank;        // host index, hosts numbered by their first rank
   std::vector<std::string> host_names;  // by host index
   std::vector<std::string> warnings;    // what was assumed for lack of knowledge
+  // Between the memory of a rank and that which its messages are sent from and received into, one
+  // direction; nothing: it is the same.
+  std::optional<Link> staging;
 
   int host_count() const { return static_cast<int>(host_names.size()); }
   std::vector<int> ranks_of_host(int host) const;

@@ -128,6 +128,18 @@ std::string why(const Choice& choice, bool wanted) {
          fmt::format("; next {} takes {:.2f} x: {}", to_text(next.recipe), factor, describe(next));
 }
 
+std::vector<AssumedLink> links_of(const Shape& shape) {
+  std::vector<AssumedLink> links;
+  for (const TierShape& tier : shape.tiers) {
+    links.push_back({std::string(name(tier.kind)), tier.link});
+    if (tier.kind == TierKind::kHost) continue;
+    links.back().together = tier.slowest_child;
+    links.back().together_source = tier.child_source;
+  }
+  if (shape.staging) links.push_back({"staging", *shape.staging});
+  return links;
+}
+
 }  // namespace
 
 std::vector<Recipe> candidates(const Shape& shape, ech_collective collective) {
@@ -157,6 +169,7 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   choice.collective = collective;
   choice.bytes = bytes;
   choice.bound = lower_bound(shape, collective, bytes);
+  choice.links = links_of(shape);
   if (shape.tiers.empty()) {
     choice.reason = why(choice, false);
     return choice;

@@ -17,12 +17,21 @@ struct Candidate {
   Prediction prediction;
 };
 
+// What a plan was made from.
+struct AssumedLink {
+  std::string where;  // "host", ..., or "staging"
+  Link link;
+  double together = 0;  // bytes/s of the slowest child; 0: no other than the link's
+  Source together_source = Source::kDefault;
+};
+
 struct Choice {
   ech_collective collective = ECH_ALLREDUCE;
   double bytes = 0;
   Candidate best;
   Bound bound;
-  std::string reason;               // one sentence
+  std::string reason;  // one sentence
+  std::vector<AssumedLink> links;
   std::vector<Candidate> rejected;  // cheapest first, each recipe at its best segment size
 };
 

@@ -20,6 +20,32 @@ nlohmann::ordered_json as_json(const Candidate& c) {
           {"busiest_bytes", c.prediction.busiest_load}};
 }
 
+nlohmann::ordered_json as_json(const AssumedLink& assumed) {
+  const Link& link = assumed.link;
+  nlohmann::ordered_json j = {{"where", assumed.where},
+                              {"kind", name(link.kind)},
+                              {"bytes_per_second", link.bytes_per_second},
+                              {"source", name(link.source)},
+                              {"latency_us", link.latency * 1e6},
+                              {"latency_source", name(link.latency_source)}};
+  if (assumed.together == 0) return j;
+  j["child_bytes_per_second"] = assumed.together;
+  j["child_source"] = name(assumed.together_source);
+  return j;
+}
+
+// "  host: nvlink 450000 MB/s (device), 10.00 us (default)", and what a child has in all.
+std::string as_text(const AssumedLink& assumed) {
+  const Link& link = assumed.link;
+  std::string text = fmt::format("  {}: {} {:.6g} MB/s ({}), {:.4g} us ({})", assumed.where,
+                                 name(link.kind), link.bytes_per_second / 1e6, name(link.source),
+                                 link.latency * 1e6, name(link.latency_source));
+  if (assumed.together > 0)
+    text += fmt::format(", each part {:.6g} MB/s ({})", assumed.together / 1e6,
+                        name(assumed.together_source));
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string explain_text(const Choice& choice) {
@@ -29,6 +55,7 @@ std::string explain_text(const Choice& choice) {
       choice.best.recipe.algorithms.empty() ? "nothing to do" : to_text(choice.best.recipe),
       choice.best.prediction.seconds * 1e6, choice.bound.seconds * 1e6, choice.bound.reason,
       choice.reason);
+  for (const AssumedLink& link : choice.links) text += as_text(link);
   for (std::size_t i = 0; i < std::min(kShownCandidates, choice.rejected.size()); ++i)
     text += fmt::format("  rejected {:<40} {:.1f} us\n", to_text(choice.rejected[i].recipe),
                         choice.rejected[i].prediction.seconds * 1e6);
@@ -42,6 +69,7 @@ std::string explain_json(const Choice& choice) {
   j["bound_us"] = choice.bound.seconds * 1e6;
   j["bound_reason"] = choice.bound.reason;
   j["reason"] = choice.reason;
+  for (const AssumedLink& link : choice.links) j["links"].push_back(as_json(link));
   for (const Candidate& c : choice.rejected) j["rejected"].push_back(as_json(c));
   return j.dump();
 }

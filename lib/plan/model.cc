@@ -50,15 +50,16 @@ class Model {
     }
     const double segments = std::max(1.0, std::ceil(bytes / segment_));
     const auto top = std::max_element(busy_.begin(), busy_.end());
-    const double limit = std::max({*top, processor_, fill_ / kPipelineDepth});
+    const double limit = std::max({*top, processor_, copying_, fill_ / kPipelineDepth});
     Prediction p;
     p.rounds = rounds_;
     p.latency = latency_;
     p.seconds = fill_ + (segments - 1) * limit;
     const std::size_t tier = top - busy_.begin();
-    const bool by_links = *top >= processor_;
-    p.busiest = by_links ? resource(tier) : "the processors";
-    p.busiest_load = by_links ? load_[tier] * segments : 0;
+    const bool by_links = *top >= std::max(processor_, copying_);
+    const bool by_copies = !by_links && copying_ >= processor_;
+    p.busiest = by_links ? resource(tier) : by_copies ? "the PCIe of a GPU" : "the processors";
+    p.busiest_load = by_links ? load_[tier] * segments : by_copies ? copied_ * segments : 0;
     return p;
   }
 
@@ -112,8 +113,21 @@ class Model {
     const double move = std::max(cost.moved * segment_ / bandwidth, occupy(t, cost.moved));
     rounds_ += cost.rounds;
     latency_ += wait;
-    fill_ += wait + move + added;
+    fill_ += wait + move + added + stage(cost, rails);
     processor_ += 2 * cost.messages * shape_.message_overhead + added;
+  }
+
+  // The time in which what a rank sends gets out of its GPU's memory and what it receives gets in,
+  // one after the other for one segment. Those of others are under way on the network meanwhile,
+  // and both directions at once.
+  double stage(const Cost& cost, int rails) {
+    if (!shape_.staging || cost.messages == 0) return 0;
+    const double bytes = cost.moved * segment_ / rails;
+    const double time = bytes / shape_.staging->bytes_per_second;
+    copied_ += bytes;
+    copying_ += time;
+    latency_ += 2 * cost.rounds * shape_.staging->latency;
+    return 2 * (time + cost.rounds * shape_.staging->latency);
   }
 
   // The latency of a round holds one message's overhead; further ones come on top, and those of
@@ -164,7 +178,8 @@ class Model {
       slowest = std::max(slowest, busy_[t]);
     }
     processor_ = 2 * c.messages * shape_.message_overhead + added;
-    fill_ = latency_ + slowest + added;
+    const double wait = latency_;
+    fill_ = wait + slowest + added + stage(c, 1);
   }
 
   Cost flat_cost() const {
@@ -191,6 +206,7 @@ class Model {
   std::vector<double> busy_;  // s per segment, by tier
   std::vector<double> load_;  // bytes per segment out of the busiest child, by tier
   double processor_ = 0, fill_ = 0, latency_ = 0;
+  double copying_ = 0, copied_ = 0;  // per segment, in one direction between a GPU and its host
   int rounds_ = 0;
 };
 

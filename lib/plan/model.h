@@ -3,6 +3,7 @@
 // recipe can beat. Everything is arithmetic on Shape; docs/plans.md derives the formulas.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct TierShape {
   int rails = 1;             // ranks of the smallest child: streams that a child can keep busy
   Link link;                 // one stream
   double slowest_child = 0;  // bytes/s, one direction, of the slowest child
-  int crossing = 1;          // ring edges in rank order that leave the busiest child
+  Source child_source = Source::kDefault;  // the least trusted of those that it comes from
+  int crossing = 1;                        // ring edges in rank order that leave the busiest child
   // Children that share the work of an allreduce, and the sum of their bytes/s: those of the group
   // in a host, of all groups on a network.
   int sharing = 1;
@@ -47,6 +49,7 @@ struct Shape {
   // of two f32 reads and writes three bytes for each, 20 GB/s in memory and 66 GB/s in a cache.
   double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
+  std::optional<Link> staging;     // Layout::staging
 };
 
 Shape make_shape(const Layout& layout, bool native);

@@ -95,6 +95,7 @@ TierShape tier_shape(const Tier& tier, int size) {
   shape.rails = std::ranges::min(worst->children, {}, &Group::size).size();
   shape.link = for_users(worst->link);
   shape.slowest_child = slowest_of(*worst);
+  shape.child_source = worst->child_source;
   shape.crossing = crossing_edges(*worst);
   add_blocks(*worst, size, in_host, shape);
   if (in_host) add_sharers(*worst, shape);
@@ -120,6 +121,7 @@ void set_child_speed(TierGroup& group, std::size_t child, double speed) {
 Shape make_shape(const Layout& layout, bool native) {
   Shape shape;
   shape.size = layout.size;
+  shape.staging = layout.staging;
   for (const Tier& tier : layout.tiers)
     if (tier.kind != TierKind::kSocket) shape.tiers.push_back(tier_shape(tier, layout.size));
   shape.native = native && !shape.tiers.empty() && shape.tiers[0].kind == TierKind::kHost;

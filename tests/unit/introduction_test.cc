@@ -149,11 +149,12 @@ TEST(Introduction, CpusThatAreNoneAreAnError) {
 
 TEST(MediaAddresses, RoundTripAndNothingElse) {
   const std::string good =
-      to_wire(MediaAddresses{"net", std::string("sh\0m", 4), "ucx", "id", "no"});
+      to_wire(MediaAddresses{"net", std::string("sh\0m", 4), "ucx", "id", "no", true});
   const MediaAddresses back = media_addresses_from_wire(good);
   EXPECT_EQ(back.network, "net");
   EXPECT_EQ(back.shared.size(), 4u);
   EXPECT_EQ(back.gpu_network + back.gpu_group + back.gpu_absence, "ucxidno");
+  EXPECT_TRUE(back.gpu_staged);
   EXPECT_NE(error_of([&] { media_addresses_from_wire(good.substr(1)); }), "");
   EXPECT_NE(error_of([&] { media_addresses_from_wire(good + "x"); }), "");
 }
