@@ -91,8 +91,9 @@ Communicator::Communicator(CommunicatorParts parts)
       watch_(*control_, rank_names_, log_, nics_),
       engine_(with(std::move(parts.engine), {&watch_, this})),
       gpu_absence_(std::move(parts.gpu.absence)),
-      gpu_plans_(gpu_plans(layout_of_gpus(layout_, fabric_, places_, {parts.gpu.native, parts.gpu.staged}), rank_,
-                           options_, parts.gpu)),
+      gpu_plans_(
+          gpu_plans(layout_of_gpus(layout_, fabric_, places_, {parts.gpu.native, parts.gpu.staged}),
+                    rank_, options_, parts.gpu)),
       gpu_watch_(*control_, rank_names_, log_, nics_) {
   if (parts.gpu.device)
     gpu_ = std::make_unique<DeviceEngine>(std::move(*parts.gpu.device), gpu_watch_);
