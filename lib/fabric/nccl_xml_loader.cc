@@ -112,7 +112,7 @@ void Loader::load_pci(const pugi::xml_node& pci, int parent, int depth) {
 
 void Loader::load_gpu(const pugi::xml_node& pci, const std::string& address) {
   const int index = static_cast<int>(host_.gpus.size());
-  host_.gpus.push_back({fmt::format("gpu{}", index), "", address, numa_});
+  host_.gpus.push_back({fmt::format("gpu{}", index), "", address, numa_, "", "", 0});
   generation_.push_back(pci.child("gpu").attribute("sm").as_int(0));
   for (const pugi::xml_node& link : pci.child("gpu").children("nvlink"))
     targets_.push_back({index, link.attribute("target").as_string(),
