@@ -142,6 +142,7 @@ TEST(Introduction, CpusThatAreNoneAreAnError) {
                                 .text("")
                                 .u32(0)
                                 .text("")
+                                .text("")
                                 .u32(0)
                                 .take();
   EXPECT_NE(error_of([&] { introduction_from_wire(bytes); }).find("5-2"), std::string::npos);
