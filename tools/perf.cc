@@ -16,10 +16,12 @@
 #include "tools/perf/comm.h"
 #include "tools/perf/run.h"
 #include "tools/perf/words.h"
+#include "tools/perf_cuda.h"
 
 namespace echelon::tools {
 namespace {
 
+using perf::Form;
 using perf::Format;
 using perf::Settings;
 
@@ -28,11 +30,14 @@ constexpr const char* kExamples =
     "  echelon run -n 4 -- echelon perf -b 8 -e 64M -f 4\n"
     "  echelon run --emulate 4x2:1gbit -- echelon perf -C all -o sum,max --format json\n"
     "  echelon run -n 3 -- echelon perf --check\n"
+    "  echelon run -n 8 -- echelon perf --device cuda --stream --vs nccl\n"
     "bench/README.md says what is measured and how.\n";
 
 // What only makes sense after all options are read.
 struct Given {
   Settings settings;
+  bool blocking = true;
+  bool stream = false;
   CLI::Option* collective = nullptr;
   CLI::Option* factor = nullptr;
   CLI::Option* time_limit = nullptr;
@@ -69,8 +74,13 @@ void add_what(CLI::App& app, Given& given) {
       ->capture_default_str();
   add_parsed<bool>(app, "-O,--placement", s.in_place, placement)
       ->description("Result beside (out) or over (in) the input [out]");
-  app.add_option("-z,--blocking", s.blocking, "1: blocking calls, 0: start and wait")
-      ->capture_default_str();
+  CLI::Option* const blocking =
+      app.add_option("-z,--blocking", given.blocking, "1: blocking calls, 0: start and wait")
+          ->capture_default_str();
+  app.add_flag("--stream", given.stream, "In a CUDA stream, which is waited for")
+      ->excludes(blocking);
+  add_parsed(app, "--device", s.cuda, one_of<bool>({{"host", false}, {"cuda", true}}))
+      ->description("Buffers in host memory, or cuda: on a GPU of each rank [host]");
   app.add_flag("--alloc", s.shared_memory, "Buffers from ech_alloc, which local ranks can map");
   app.add_option("--algorithm", s.algorithm, "Plan to use, e.g. native/ring@1MiB")
       ->option_text("PLAN");
@@ -99,13 +109,31 @@ void add_how(CLI::App& app, Given& given) {
   app.add_flag("--stats", s.stats, "Say afterwards which rank and which link held up the others");
   CLI::Option* const check = app.add_flag(
       "--check", s.sweep, "Check all types, ops, odd counts and places; do not measure");
-  app.add_flag("--demo", s.demo, "Fabric, plans, times, and the gain over a flat ring")
-      ->excludes(check);
+  CLI::Option* const demo =
+      app.add_flag("--demo", s.demo, "Fabric, plans, times, and the gain over a flat ring")
+          ->excludes(check);
+  add_parsed(app, "--vs", s.vs_nccl, one_of<bool>({{"nccl", true}}))
+      ->description("nccl: NCCL's allreduce on the same CUDA memory, in turns with ours")
+      ->excludes(check)
+      ->excludes(demo);
+}
+
+// Options that need others.
+void require_company(const Given& given) {
+  const Settings& s = given.settings;
+  if (given.stream && !s.cuda) throw CLI::ValidationError("--stream", "needs --device cuda");
+  if (!s.vs_nccl) return;
+  if (!s.cuda) throw CLI::ValidationError("--vs nccl", "needs --device cuda");
+  if (s.collectives != std::vector{ECH_ALLREDUCE})
+    throw CLI::ValidationError("--vs nccl", "compares allreduce and nothing else");
+  if (s.format == Format::kOsu)
+    throw CLI::ValidationError("--vs nccl", "has no columns in the format osu");
 }
 
 // What --check and --demo mean for the options that were not given.
 void complete(Given& given) {
   Settings& s = given.settings;
+  s.form = given.stream ? Form::kStream : given.blocking ? Form::kBlocking : Form::kNonblocking;
   if (s.sweep && given.collective->count() == 0) s.collectives = perf::parse_collectives("all");
   if (!s.demo) return;
   s.end_at_max = true;
@@ -121,7 +149,7 @@ void run_and_tell(const Settings& settings) {
     return CLI::RuntimeError(1);
   };
   try {
-    const std::uint64_t wrong = perf::run(settings);
+    const std::uint64_t wrong = perf::run(settings, open_cuda);
     if (wrong != 0) throw failed(fmt::format("{} wrong elements on all ranks together", wrong));
   } catch (const std::invalid_argument& e) {
     throw CLI::ValidationError(e.what());
@@ -138,6 +166,7 @@ void add_options(CLI::App& app, const Settings& preset) {
   add_what(app, *given);
   add_how(app, *given);
   app.callback([given] {
+    require_company(*given);
     complete(*given);
     run_and_tell(given->settings);
   });

@@ -1,17 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL's group of GPUs: the real NCCL on a machine that has GPUs for it, else the stand-ins.
+#include <unistd.h>
+
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
 
 #include "tests/conformance/device_group.h"
 #include "tests/conformance/group_suite.h"
+#include "tests/support/gpu.h"
 #include "transports/nccl/nccl_group.h"
 
 namespace echelon::test {
+
+namespace {
+
+// All ranks use the first GPU. The real NCCL allows that on different hosts, for which it takes
+// what has different names, or where it is told to (2.30).
+void be_a_host() {
+  if (!on_standin() && std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") == nullptr)
+    setenv("NCCL_HOSTID", std::to_string(getpid()).c_str(), 1);
+}
+
+}  // namespace
 
 std::unique_ptr<GroupMedium> make_nccl() {
   return behind_host_memory([](const DeviceContext& device) {
     const NcclLibrary* nccl = nccl_library("");
     if (nccl == nullptr) throw std::runtime_error(nccl_absence(""));
+    be_a_host();
     return make_nccl_group({nccl, &device, true});
   });
 }

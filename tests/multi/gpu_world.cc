@@ -2,6 +2,7 @@
 #include "tests/multi/gpu_world.h"
 
 #include <sched.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "tests/standin/standin_kernels.h"
 #include "tests/support/ranks.h"
 #include "transports/cuda/device.h"
 #include "transports/cuda/kernels.h"
@@ -39,7 +39,6 @@ void be_rank(const GpuWorld& gpus, const World& world, const Place& place,
   for (const auto& [name, value] : gpus.of_rank_1)
     if (place.rank == 1) setenv(name, value, 1);
   if (gpus.hosts.size() > 1) move_to_host(host);
-  standin::register_kernels();
   const Gpu gpu(gpus.shared ? 0 : index);
   Comm comm = make_comm(world, place, options_with(gpus.timeout));
   GpuRank rank{place.rank, place.size, gpu, comm.get(), world};
@@ -50,11 +49,29 @@ void be_rank(const GpuWorld& gpus, const World& world, const Place& place,
     close(std::move(comm));
 }
 
+// The number of GPUs, found out by a process of its own: one that uses CUDA cannot be forked.
+int count_gpus() {
+  const pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    const CudaDriver* const cuda = cuda_driver();
+    const bool there = cuda != nullptr && cuda->init(0) == kCudaSuccess &&
+                       cuda->device_get_count(&count) == kCudaSuccess;
+    _exit(there ? count : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
 }  // namespace
 
 void run_on_gpus(const GpuWorld& gpus, const std::function<void(GpuRank&)>& body) {
   if (kernel_image().empty()) GTEST_SKIP() << "this build has no GPU kernels: nvcc was not there";
   if (gpus.hosts.size() > 1 && geteuid() != 0) GTEST_SKIP() << "host names are root's";
+  const int needed = gpus.shared ? 1 : std::ranges::max(gpus.hosts);
+  if (!on_standin() && count_gpus() < needed)
+    GTEST_SKIP() << "needs " << needed << " GPUs, there are " << count_gpus();
   const World world;
   const int size = std::accumulate(gpus.hosts.begin(), gpus.hosts.end(), 0);
   run_processes(

@@ -28,7 +28,8 @@ struct GpuWorld {
 };
 
 // `body` in a process per GPU, which destroys the communicator with success unless `body` did that
-// or lets it fail. Skips the calling test where there can be no such world.
+// or lets it fail. Skips the calling test where there can be no such world; the stand-in has any
+// number of GPUs.
 void run_on_gpus(const GpuWorld& world, const std::function<void(GpuRank&)>& body);
 
 // A trial whose buffers are on the GPU.

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-in for libcuda.so.1: kernels and functions of the host.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -14,6 +18,14 @@ namespace {
 std::map<std::string, const Kernel*>& kernels() {
   static auto& all = *new std::map<std::string, const Kernel*>;
   return all;
+}
+
+// Those of the library that the environment names register themselves when it is loaded.
+void load_kernels() {
+  const char* const library = std::getenv("STANDIN_CUDA_KERNELS");
+  if (library == nullptr || dlopen(library, RTLD_NOW | RTLD_LOCAL) != nullptr) return;
+  std::fprintf(stderr, "stand-in: STANDIN_CUDA_KERNELS: %s\n", dlerror());
+  std::abort();
 }
 
 // A launch with its own copy of the arguments.
@@ -50,6 +62,7 @@ CudaResult cuModuleLoadData(CudaModule* module, const void* image) {
   if (error != kCudaSuccess) return error;
   if (image == nullptr) return kCudaInvalidValue;
   if (current_device() < 0) return kCudaInvalidContext;
+  load_kernels();
   State& s = state();
   const std::lock_guard lock(s.mutex);
   static std::uintptr_t last = 0;

@@ -6,6 +6,7 @@
 //   STANDIN_CUDA_VERSION    what cuDriverGetVersion tells (12040)
 //   STANDIN_CUDA_BANDWIDTH  of copies between host and device, bytes/s, each direction (no limit)
 //   STANDIN_CUDA_LATENCY    of every copy and kernel, s (0)
+//   STANDIN_CUDA_KERNELS    library whose kernels modules have (those that a test registers)
 //   STANDIN_CUDA_FAIL       errors to give, as in standin_faults.h
 #pragma once
 

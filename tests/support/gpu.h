@@ -2,6 +2,8 @@
 // A device for a test, a real one or the stand-in, by the library's own loader. Failures throw.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cstring>
 #include <future>
 #include <stdexcept>
@@ -11,6 +13,15 @@
 #include "transports/cuda/driver.h"
 
 namespace echelon::test {
+
+// What the stand-in has beyond CUDA's functions; nullptr with a real driver. Calls nothing in it:
+// it reads its settings then, and may not be forked any more.
+inline void* standin_symbol(const char* name) {
+  static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+  return library != nullptr ? dlsym(library, name) : nullptr;
+}
+
+inline bool on_standin() { return standin_symbol("standin_break") != nullptr; }
 
 // The primary context of a device, current for as long as the object lives. What is made here and
 // not destroyed by the test lasts until the process ends.

@@ -35,7 +35,7 @@ std::string_view without_segment(std::string_view plan) { return plan.substr(0, 
 
 Comm::Comm(const std::string& algorithm) { create(options_with(algorithm)); }
 
-Comm::Comm(const Comm& parent, const std::string& algorithm) {
+Comm::Comm(const Comm& parent, const std::string& algorithm, Device* device) : device_(device) {
   ech_comm_options options = options_with(algorithm);
   options.allgather = allgather;
   options.allgather_context = parent.get();
@@ -57,6 +57,8 @@ void Comm::create(const ech_comm_options& options) {
   ech_comm_rank(comm_, &rank_);
   ech_comm_size(comm_, &size_);
   ech_comm_host_count(comm_, &hosts_);
+  ech_comm_local_rank(comm_, &local_rank_);
+  ech_comm_host_index(comm_, &host_);
 }
 
 void Comm::require(ech_status status, const char* call) const {
@@ -89,6 +91,17 @@ bool Comm::same_everywhere(std::uint64_t value) const {
 }
 
 void Comm::barrier() const { require(ech_barrier(comm_), "ech_barrier"); }
+
+std::string Comm::gather(const std::string& bytes) const {
+  std::string all(bytes.size() * static_cast<std::size_t>(size_), '\0');
+  require(ech_allgather(bytes.data(), all.data(), bytes.size(), ECH_UINT8, comm_), "ech_allgather");
+  return all;
+}
+
+void Comm::agree(const std::string& fault, const std::string& elsewhere) const {
+  const bool all_well = sum(fault.empty() ? 0 : 1) == 0;
+  if (!all_well) throw Failure(fault.empty() ? elsewhere : fault);
+}
 
 std::string Comm::fabric(ech_format format) const {
   char* text = nullptr;

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "echelon/echelon.h"
+#include "tools/perf/device.h"
 
 namespace echelon::perf {
 
@@ -40,8 +41,12 @@ class Comm {
   // With the launcher's ranks, however they find each other.
   explicit Comm(const std::string& algorithm);
 
-  // With the ranks of `parent`, which find each other through it.
-  Comm(const Comm& parent, const std::string& algorithm);
+  // With the ranks of `parent`, which find each other through it, and its device.
+  Comm(const Comm& parent, const std::string& algorithm)
+      : Comm(parent, algorithm, parent.device_) {}
+
+  // With a GPU, which must outlive it. nullptr: without.
+  Comm(const Comm& parent, const std::string& algorithm, Device* device);
 
   // Leaving by an exception aborts the operations of the other ranks.
   ~Comm();
@@ -51,8 +56,11 @@ class Comm {
   int rank() const { return rank_; }
   int size() const { return size_; }
   int hosts() const { return hosts_; }
+  int local_rank() const { return local_rank_; }
+  int host() const { return host_; }
   bool leader() const { return rank_ == 0; }
   ech_comm* get() const { return comm_; }
+  Device* device() const { return device_; }  // nullptr: buffers are the host's
 
   // Throws Failure unless `status` is ECH_OK.
   void require(ech_status status, const char* call) const;
@@ -63,6 +71,10 @@ class Comm {
   void max(std::span<double> values) const;
   bool same_everywhere(std::uint64_t value) const;
   void barrier() const;
+  std::string gather(const std::string& bytes) const;  // as many on each rank, by rank
+
+  // Throws Failure on all ranks when `fault` is not "" on one: that, or `elsewhere`.
+  void agree(const std::string& fault, const std::string& elsewhere) const;
 
   std::string fabric(ech_format format = ECH_TEXT) const;
   ech_stats statistics() const;
@@ -78,6 +90,9 @@ class Comm {
   int rank_ = 0;
   int size_ = 1;
   int hosts_ = 1;
+  int local_rank_ = 0;
+  int host_ = 0;
+  Device* device_ = nullptr;
   const int exceptions_ = std::uncaught_exceptions();
 };
 

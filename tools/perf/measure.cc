@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <functional>
 #include <vector>
 
 #include "tools/perf/words.h"
@@ -21,29 +22,31 @@ struct Span {
   double wall = 0, cpu = 0;
 };
 
-// `operations` of them, back to back. The processor time is that of all threads of this process.
-Span timed(Trial& trial, int operations, bool blocking) {
+using Work = std::function<void(int operations)>;  // back to back, and done when it returns
+
+// The processor time is that of all threads of this process.
+Span timed(const Work& work, int operations) {
   const double cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
   const double begin = seconds_of(CLOCK_MONOTONIC);
-  for (int i = 0; i < operations; ++i) trial.run(blocking);
+  work(operations);
   const double end = seconds_of(CLOCK_MONOTONIC);
   return {end - begin, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu};
 }
 
 // The slowest rank's seconds per operation, from `operations` after a barrier.
-double probe(const Comm& comm, Trial& trial, int operations, bool blocking) {
+double probe(const Comm& comm, const Work& work, int operations) {
   comm.barrier();
-  return comm.max(timed(trial, operations, blocking).wall / operations);
+  return comm.max(timed(work, operations).wall / operations);
 }
 
 // How long one operation takes, from as many warm-ups as a fifth of the time limit allows.
-double warm_up(const Comm& comm, Trial& trial, const Settings& settings, double first) {
+double warm_up(const Comm& comm, const Work& work, const Settings& settings, double first) {
   int warmups = settings.warmups;
   if (settings.time_limit > 0) {
     const double fitting = settings.time_limit / 5 / std::max(first, 1e-9);
     warmups = static_cast<int>(std::min<double>(warmups, fitting));
   }
-  return warmups > 0 ? probe(comm, trial, warmups, settings.blocking) : first;
+  return warmups > 0 ? probe(comm, work, warmups) : first;
 }
 
 EffortLimits limits_of(const Settings& settings, ech_collective collective) {
@@ -56,28 +59,60 @@ EffortLimits limits_of(const Settings& settings, ech_collective collective) {
   return limits;
 }
 
+// Samples of operations on all ranks, each after a barrier.
+class Samples {
+ public:
+  Samples(const Comm& comm, Work work, Effort effort)
+      : comm_(comm), work_(std::move(work)), effort_(effort) {}
+
+  void take() {
+    comm_.barrier();
+    const Span span = timed(work_, effort_.batch);
+    seconds_.push_back(span.wall / effort_.batch);
+    cpu_ += span.cpu;
+  }
+
+  // Of the slowest rank.
+  Statistics summary() {
+    comm_.max(seconds_);
+    return summarize(seconds_);
+  }
+
+  // Per operation, of all ranks together.
+  double cpu_seconds() const {
+    return comm_.sum(cpu_) / (static_cast<double>(effort_.samples) * effort_.batch);
+  }
+
+ private:
+  const Comm& comm_;
+  const Work work_;
+  const Effort effort_;
+  std::vector<double> seconds_;
+  double cpu_ = 0;
+};
+
 }  // namespace
 
-Measurement measure(const Comm& comm, Trial& trial, const Settings& settings) {
+Measurement measure(const Comm& comm, Trial& trial, const Settings& settings, Peer* peer) {
+  const Work ours = [&](int operations) { trial.run(settings.form, operations); };
+  const Work theirs = [&](int operations) { trial.run(*peer, operations); };
   trial.prepare();
   Measurement m;
-  const double first = probe(comm, trial, 1, settings.blocking);
+  const double first = probe(comm, ours, 1);
   if (settings.check) m.wrong = trial.verify();
-  const double each = warm_up(comm, trial, settings, first);
+  const double each = warm_up(comm, ours, settings, first);
   const Effort e = effort(each, limits_of(settings, trial.what().collective));
-  if (e.batch > 1) probe(comm, trial, e.batch, settings.blocking);
+  if (e.batch > 1) probe(comm, ours, e.batch);
+  if (peer != nullptr) probe(comm, theirs, std::max(e.batch, settings.warmups));
 
-  std::vector<double> samples(e.samples);
-  double cpu = 0;
-  for (double& sample : samples) {
-    comm.barrier();
-    const Span span = timed(trial, e.batch, settings.blocking);
-    sample = span.wall / e.batch;
-    cpu += span.cpu;
+  Samples samples(comm, ours, e), peer_samples(comm, theirs, e);
+  for (int i = 0; i < e.samples; ++i) {
+    if (peer != nullptr) peer_samples.take();  // before ours, whose result is checked
+    samples.take();
   }
-  comm.max(samples);
-  m.seconds = summarize(samples);
-  m.cpu_seconds = comm.sum(cpu) / (static_cast<double>(e.samples) * e.batch);
+  m.seconds = samples.summary();
+  m.cpu_seconds = samples.cpu_seconds();
+  if (peer != nullptr) m.peer_seconds = peer_samples.summary().median;
   if (settings.check && !trial.what().in_place) *m.wrong += trial.verify();
   return m;
 }

@@ -16,9 +16,10 @@ struct Measurement {
   Statistics seconds;                  // per operation, of the slowest rank
   double cpu_seconds = 0;              // per operation, of all ranks together
   std::optional<std::uint64_t> wrong;  // nothing when it was not checked
+  std::optional<double> peer_seconds;  // median, of the slowest rank; nothing without a peer
 };
 
-// Collective. `trial` need not be prepared.
-Measurement measure(const Comm& comm, Trial& trial, const Settings& settings);
+// Collective. `trial` need not be prepared. With a peer, which is measured in turns with `comm`.
+Measurement measure(const Comm& comm, Trial& trial, const Settings& settings, Peer* peer = nullptr);
 
 }  // namespace echelon::perf

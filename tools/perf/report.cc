@@ -12,9 +12,10 @@
 namespace echelon::perf {
 namespace {
 
-// The plan is last: with one of usual length a row has less than 130 columns.
+// The plan follows last: with one of usual length a row has less than 130 columns.
 constexpr std::string_view kTextColumns =
-    "{:>10} {:>9} {:>4} {:>4} {:>8} {:>8} {:>7} {:>7} {:>8} {:>6} {:>9} {:>8} {:>6}  {}\n";
+    "{:>10} {:>9} {:>4} {:>4} {:>8} {:>8} {:>7} {:>7} {:>8} {:>6} {:>9} {:>8} {:>6}";
+constexpr std::string_view kNcclColumns = " {:>8} {:>6}";
 
 // To what the clocks resolve: more digits would be noise.
 double rounded(double value, double per_unit) { return std::round(value * per_unit) / per_unit; }
@@ -24,9 +25,15 @@ nlohmann::ordered_json number(std::optional<double> us) {
   return rounded(*us, 1e3);
 }
 
-nlohmann::ordered_json as_json(const Row& row, bool several) {
+// Ours by NCCL's.
+std::optional<double> by_nccl(const Row& row) {
+  if (!row.nccl_us || *row.nccl_us <= 0) return {};
+  return row.time_us / *row.nccl_us;
+}
+
+nlohmann::ordered_json as_json(const Row& row, Columns columns) {
   nlohmann::ordered_json j;
-  if (several) j["collective"] = name(row.collective);
+  if (columns.several) j["collective"] = name(row.collective);
   j["bytes"] = row.bytes;
   j["count"] = row.count;
   j["type"] = row.type;
@@ -40,20 +47,24 @@ nlohmann::ordered_json as_json(const Row& row, bool several) {
   j["plan"] = row.plan;
   j["predicted_us"] = number(row.predicted_us);
   j["bound_us"] = number(row.bound_us);
+  if (columns.nccl) {
+    j["nccl_us"] = number(row.nccl_us);
+    j["time_by_nccl"] = number(by_nccl(row));
+  }
   return j;
 }
 
-std::string csv_header(bool several) {
+std::string csv_header(Columns columns) {
   std::string text;
-  const nlohmann::ordered_json j = as_json({}, several);
+  const nlohmann::ordered_json j = as_json({}, columns);
   for (const auto& [key, value] : j.items()) text += (text.empty() ? "" : ",") + key;
   return text + "\n";
 }
 
-std::string csv_line(const Row& row, bool several) {
+std::string csv_line(const Row& row, Columns columns) {
   std::string text;
   bool first = true;
-  const nlohmann::ordered_json j = as_json(row, several);
+  const nlohmann::ordered_json j = as_json(row, columns);
   for (const auto& [key, value] : j.items()) {
     if (!first) text += ',';
     first = false;
@@ -63,24 +74,32 @@ std::string csv_line(const Row& row, bool several) {
   return text + "\n";
 }
 
-std::string text_line(const Row& row) {
+std::string text_line(const Row& row, Columns columns) {
   const auto time = [](std::optional<double> us) { return us ? time_text(*us) : "-"; };
+  const auto ratio = [](std::optional<double> r) { return r ? fmt::format("{:.2f}", *r) : "-"; };
   const bool bounded = row.bound_us && *row.bound_us > 0;
-  return fmt::format(fmt::runtime(kTextColumns), row.bytes, row.count, row.type, row.op,
-                     time_text(row.time_us), time_text(row.p99_us),
-                     fmt::format("{:.3f}", row.algbw_gbs), fmt::format("{:.3f}", row.busbw_gbs),
-                     time_text(row.cpu_s * 1e6), row.wrong ? fmt::format("{}", *row.wrong) : "N/A",
-                     time(row.predicted_us), time(row.bound_us),
-                     bounded ? fmt::format("{:.2f}", row.time_us / *row.bound_us) : "-",
-                     row.plan.empty() ? "-" : row.plan);
+  std::string text = fmt::format(
+      fmt::runtime(kTextColumns), row.bytes, row.count, row.type, row.op, time_text(row.time_us),
+      time_text(row.p99_us), fmt::format("{:.3f}", row.algbw_gbs),
+      fmt::format("{:.3f}", row.busbw_gbs), time_text(row.cpu_s * 1e6),
+      row.wrong ? fmt::format("{}", *row.wrong) : "N/A", time(row.predicted_us), time(row.bound_us),
+      bounded ? fmt::format("{:.2f}", row.time_us / *row.bound_us) : "-");
+  if (columns.nccl)
+    text += fmt::format(fmt::runtime(kNcclColumns), time(row.nccl_us), ratio(by_nccl(row)));
+  return text + fmt::format("  {}\n", row.plan.empty() ? "-" : row.plan);
 }
 
-std::string text_header() {
+std::string text_header(Columns columns) {
+  const auto nccl = [&](const char* time, const char* ratio) {
+    return columns.nccl ? fmt::format(fmt::runtime(kNcclColumns), time, ratio) : std::string();
+  };
   return fmt::format(fmt::runtime(kTextColumns), "size(B)", "count", "type", "op", "time(us)",
                      "p99(us)", "algbw", "busbw", "cpu(us)", "#wrong", "predicted", "bound",
-                     "time/", "plan") +
+                     "time/") +
+         nccl("NCCL", "time/") + "  plan\n" +
          fmt::format(fmt::runtime(kTextColumns), "", "", "", "", "", "", "(GB/s)", "(GB/s)", "all",
-                     "", "(us)", "(us)", "bound", "");
+                     "", "(us)", "(us)", "bound") +
+         nccl("(us)", "NCCL") + "  \n";
 }
 
 }  // namespace
@@ -91,12 +110,12 @@ std::string time_text(double us) {
   return fmt::format("{:.0f}", us);
 }
 
-std::string header(Format format, bool several) {
+std::string header(Format format, Columns columns) {
   switch (format) {
     case Format::kText:
-      return text_header();
+      return text_header(columns);
     case Format::kCsv:
-      return csv_header(several);
+      return csv_header(columns);
     case Format::kOsu:
       return fmt::format("{:<12} {:>18}\n", "# Size", "Avg Latency(us)");
     case Format::kJson:
@@ -105,18 +124,18 @@ std::string header(Format format, bool several) {
   return "";
 }
 
-std::string line(Format format, const Row& row, bool several) {
+std::string line(Format format, const Row& row, Columns columns) {
   switch (format) {
     case Format::kJson:
-      return as_json(row, several).dump() + "\n";
+      return as_json(row, columns).dump() + "\n";
     case Format::kCsv:
-      return csv_line(row, several);
+      return csv_line(row, columns);
     case Format::kOsu:
       return fmt::format("{:<12} {:>18.2f}\n", row.bytes, row.mean_us);
     case Format::kText:
       break;
   }
-  return text_line(row);
+  return text_line(row, columns);
 }
 
 std::string comparison(const std::vector<Row>& rows, const std::vector<Row>& others,

@@ -24,13 +24,20 @@ struct Row {
   std::optional<std::uint64_t> wrong;
   std::string plan;
   std::optional<double> predicted_us, bound_us;
+  std::optional<double> nccl_us;
 };
 
-// What is written before the rows, "" in JSON. `several`: of one collective or more.
-std::string header(Format format, bool several);
+// What not every table has.
+struct Columns {
+  bool several = false;  // collectives
+  bool nccl = false;     // its time, and ours by it
+};
+
+// What is written before the rows, "" in JSON.
+std::string header(Format format, Columns columns = {});
 
 // One row with its newline.
-std::string line(Format format, const Row& row, bool several);
+std::string line(Format format, const Row& row, Columns columns = {});
 
 // Microseconds with as many digits as mean something.
 std::string time_text(double us);

@@ -11,6 +11,9 @@ namespace echelon::perf {
 
 enum class Format { kText, kJson, kCsv, kOsu };
 
+// How an operation is called.
+enum class Form { kBlocking, kNonblocking, kStream };
+
 struct Settings {
   std::vector<ech_collective> collectives = {ECH_ALLREDUCE};
   std::vector<ech_dtype> dtypes = {ECH_FLOAT32};
@@ -22,8 +25,10 @@ struct Settings {
   bool end_at_max = false;     // add max_bytes when the steps miss it
   int root = 0;
   bool in_place = false;
-  bool blocking = true;
+  Form form = Form::kBlocking;
   bool shared_memory = false;  // buffers from ech_alloc
+  bool cuda = false;           // buffers on the rank's GPU
+  bool vs_nccl = false;        // NCCL's allreduce in turns with ours
 
   int iterations = 100;  // samples per size, at most
   int least_iterations = 3;

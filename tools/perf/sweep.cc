@@ -75,12 +75,13 @@ Tally compare_bits(const Comm& comm, Buffers& buffers) {
 
 Tally check(const Comm& comm, ech_collective collective, const Settings& settings) {
   const std::vector<Case> cases = cases_of(comm, collective);
-  Buffers buffers = buffers_for(cases, comm.size(), settings.shared_memory);
+  Buffers buffers = buffers_for(cases, comm.size(), {settings.shared_memory, comm.device()});
+  const std::uint64_t forms = comm.device() != nullptr ? 3 : 2;
   Tally tally;
   for (const Case& c : cases) {
     Trial trial(comm, buffers, c);
     trial.prepare();
-    trial.run(tally.operations % 2 == 0);  // the nonblocking form for every other
+    trial.run(static_cast<Form>(tally.operations % forms));
     tally.wrong += trial.verify();
     ++tally.operations;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exact check: every collective, type and op, odd counts, in and out of place, on buffers that
-// are off their alignment, blocking and nonblocking, every root's first and last.
+// are off their alignment, in every form of a call, every root's first and last.
 #pragma once
 
 #include <cstdint>

@@ -39,14 +39,14 @@ std::vector<std::vector<Case>> all_series(const Comm& comm, const Settings& sett
   return all;
 }
 
-ech_question question_of(const Case& c) {
+ech_question question_of(const Comm& comm, const Case& c) {
   ech_question question{};
   question.struct_size = sizeof question;
   question.collective = c.collective;
   question.op = c.op;
   question.dtype = c.dtype;
   question.count = c.count;
-  question.memory = ECH_MEMORY_HOST;
+  question.memory = comm.device() != nullptr ? ECH_MEMORY_CUDA : ECH_MEMORY_HOST;
   return question;
 }
 
@@ -65,26 +65,35 @@ Row row_of(const Comm& comm, const Case& c, const Measurement& m) {
   row.busbw_gbs = row.algbw_gbs * bus_factor(c.collective, comm.size());
   row.cpu_s = m.cpu_seconds;
   row.wrong = m.wrong;
+  if (m.peer_seconds) row.nccl_us = *m.peer_seconds * 1e6;
   return row;
 }
 
 // The plan of `comm`, with the prediction and the bound of `judge`.
 Plan plan_of(const Comm& comm, const Comm& judge, const Case& c) {
-  Plan plan = comm.explain(question_of(c));
+  Plan plan = comm.explain(question_of(comm, c));
   if (&judge == &comm) return plan;
-  const Plan judged = judge.explain(question_of(c));
+  const Plan judged = judge.explain(question_of(judge, c));
   plan.bound_us = judged.bound_us;
   const auto other = judged.others_us.find(without_segment(plan.name));
   if (other != judged.others_us.end()) plan.predicted_us = other->second;
   return plan;
 }
 
-Row measure_row(const Comm& comm, const Settings& settings, Buffers& buffers, const Case& c,
-                const Comm& judge) {
+// What the rows of a table have in common.
+struct Contest {
+  const Comm& comm;
+  const Settings& settings;
+  const Comm& judge;
+  Peer* peer;
+};
+
+Row measure_row(const Contest& contest, Buffers& buffers, const Case& c) {
+  const Comm& comm = contest.comm;
   Plan plan;
-  if (comm.leader()) plan = plan_of(comm, judge, c);
+  if (comm.leader()) plan = plan_of(comm, contest.judge, c);
   Trial trial(comm, buffers, c);
-  Row row = row_of(comm, c, measure(comm, trial, settings));
+  Row row = row_of(comm, c, measure(comm, trial, contest.settings, contest.peer));
   row.plan = plan.name;
   row.predicted_us = plan.predicted_us;
   row.bound_us = plan.bound_us;
@@ -99,9 +108,11 @@ void print(const std::string& text) {
 void print_title(const Comm& comm, const Settings& settings, const Case& c) {
   const bool comments = settings.format == Format::kText || settings.format == Format::kOsu;
   if (!comments || !comm.leader()) return;
-  print(fmt::format("# {} on {}, {}, {}{}\n", name(c.collective), shape_text(comm),
+  constexpr std::string_view kForms[] = {"blocking", "nonblocking", "in a stream"};
+  print(fmt::format("# {} on {}, {}, {}{}{}\n", name(c.collective), shape_text(comm),
                     settings.in_place ? "in place" : "out of place",
-                    settings.blocking ? "blocking" : "nonblocking",
+                    kForms[static_cast<std::size_t>(settings.form)],
+                    comm.device() != nullptr ? ", CUDA memory" : "",
                     settings.shared_memory ? ", memory of ech_alloc" : ""));
 }
 
@@ -114,21 +125,22 @@ std::string shape_text(const Comm& comm) {
   return plural(comm.size(), "rank") + " on " + plural(comm.hosts(), "host");
 }
 
-std::vector<Row> measure_table(const Comm& comm, const Settings& settings, const Comm& judge) {
+std::vector<Row> measure_table(const Comm& comm, const Settings& settings, const Comm& judge,
+                               Peer* peer) {
   std::vector<Row> rows;
-  const bool several = settings.collectives.size() > 1;
+  const Columns columns{settings.collectives.size() > 1, peer != nullptr};
   const bool titled = settings.format == Format::kText || settings.format == Format::kOsu;
   Progress progress(comm.leader());
   for (const std::vector<Case>& cases : all_series(comm, settings)) {
     print_title(comm, settings, cases.front());
-    if (comm.leader() && (titled || rows.empty())) print(header(settings.format, several));
-    Buffers buffers = buffers_for(cases, comm.size(), settings.shared_memory);
+    if (comm.leader() && (titled || rows.empty())) print(header(settings.format, columns));
+    Buffers buffers = buffers_for(cases, comm.size(), {settings.shared_memory, comm.device()});
     for (const Case& c : cases) {
       progress.show(
           fmt::format("{} of {} ...", name(c.collective), bytes_text(bytes_of(c, comm.size()))));
-      rows.push_back(measure_row(comm, settings, buffers, c, judge));
+      rows.push_back(measure_row({comm, settings, judge, peer}, buffers, c));
       progress.clear();
-      if (comm.leader()) print(line(settings.format, rows.back(), several));
+      if (comm.leader()) print(line(settings.format, rows.back(), columns));
     }
   }
   return rows;
@@ -138,7 +150,7 @@ std::string plans_text(const Comm& comm, const Settings& settings) {
   std::string text;
   for (const std::vector<Case>& cases : all_series(comm, settings))
     for (const Case& c : cases) {
-      const Plan plan = comm.explain(question_of(c));
+      const Plan plan = comm.explain(question_of(comm, c));
       text += fmt::format(
           "{:>10}  {:<36} predicted {:>9} us, bound {:>9} us ({})\n{:>12}because {}\n",
           bytes_text(bytes_of(c, comm.size())), plan.name, time_text(plan.predicted_us.value_or(0)),

@@ -14,7 +14,9 @@ namespace echelon::perf {
 // Collective. Rank 0 prints each row as soon as it is measured. All ranks return the same `wrong`.
 // Throws std::invalid_argument when the settings do not fit the communicator.
 // What is predicted and the bound are those of `judge`, which has the same ranks: of its links.
-std::vector<Row> measure_table(const Comm& comm, const Settings& settings, const Comm& judge);
+// `peer`: to compare with, or nullptr.
+std::vector<Row> measure_table(const Comm& comm, const Settings& settings, const Comm& judge,
+                               Peer* peer = nullptr);
 
 // The plan of every row of the table and why it is chosen. Rank 0 only.
 std::string plans_text(const Comm& comm, const Settings& settings);

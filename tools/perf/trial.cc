@@ -15,7 +15,7 @@ constexpr std::byte kSpoiled{0x5b};
 
 }  // namespace
 
-Buffers buffers_for(std::span<const Case> cases, int ranks, bool shared) {
+Buffers buffers_for(std::span<const Case> cases, int ranks, BufferKind kind) {
   std::size_t send = 0, recv = 0;
   for (const Case& c : cases) {
     const std::size_t sent = send_elements(c, ranks) * size_of(c.dtype);
@@ -23,7 +23,7 @@ Buffers buffers_for(std::span<const Case> cases, int ranks, bool shared) {
     send = std::max(send, c.in_place ? 0 : sent);
     recv = std::max(recv, c.in_place ? std::max(sent, received) : received);
   }
-  return {send, recv, shared};
+  return {send, recv, kind};
 }
 
 Trial::Trial(const Comm& comm, Buffers& buffers, const Case& what)
@@ -68,75 +68,24 @@ void Trial::prepare() {
   place();
   std::ranges::fill(recv_, kSpoiled);
   if (has_input()) input_table(comm_.rank()).fill(send_, 0);
+  upload();
 }
 
 void Trial::prepare_inexact() {
   place();
   std::ranges::fill(recv_, kSpoiled);
   fill_inexact(case_.dtype, comm_.rank(), send_);
+  upload();
 }
 
-void Trial::run(bool blocking) {
-  if (blocking) return block();
-  ech_request* request = nullptr;
-  start(&request);
-  comm_.require(ech_wait(&request), "ech_wait");
+void Trial::upload() {
+  buffers_.recv.upload();
+  if (!case_.in_place) buffers_.send.upload();
 }
 
-// Where a side is ignored it is left out, unless both are one buffer.
-void Trial::block() {
-  const Case& c = case_;
-  ech_comm* const comm = comm_.get();
-  const void* const send = has_input() || c.in_place ? send_.data() : nullptr;
-  void* const recv = has_result() || c.in_place ? recv_.data() : nullptr;
-  switch (c.collective) {
-    case ECH_ALLREDUCE:
-      return comm_.require(ech_allreduce(send, recv, c.count, c.dtype, c.op, comm),
-                           "ech_allreduce");
-    case ECH_REDUCE_SCATTER:
-      return comm_.require(ech_reduce_scatter(send, recv, c.count, c.dtype, c.op, comm),
-                           "ech_reduce_scatter");
-    case ECH_ALLGATHER:
-      return comm_.require(ech_allgather(send, recv, c.count, c.dtype, comm), "ech_allgather");
-    case ECH_BROADCAST:
-      return comm_.require(ech_broadcast(send, recv, c.count, c.dtype, c.root, comm),
-                           "ech_broadcast");
-    case ECH_REDUCE:
-      return comm_.require(ech_reduce(send, recv, c.count, c.dtype, c.op, c.root, comm),
-                           "ech_reduce");
-    case ECH_BARRIER:
-      return comm_.require(ech_barrier(comm), "ech_barrier");
-  }
-}
-
-void Trial::start(ech_request** request) {
-  const Case& c = case_;
-  ech_comm* const comm = comm_.get();
-  const void* const send = has_input() || c.in_place ? send_.data() : nullptr;
-  void* const recv = has_result() || c.in_place ? recv_.data() : nullptr;
-  switch (c.collective) {
-    case ECH_ALLREDUCE:
-      return comm_.require(
-          ech_iallreduce(send, recv, c.count, c.dtype, c.op, comm, nullptr, request),
-          "ech_iallreduce");
-    case ECH_REDUCE_SCATTER:
-      return comm_.require(
-          ech_ireduce_scatter(send, recv, c.count, c.dtype, c.op, comm, nullptr, request),
-          "ech_ireduce_scatter");
-    case ECH_ALLGATHER:
-      return comm_.require(ech_iallgather(send, recv, c.count, c.dtype, comm, nullptr, request),
-                           "ech_iallgather");
-    case ECH_BROADCAST:
-      return comm_.require(
-          ech_ibroadcast(send, recv, c.count, c.dtype, c.root, comm, nullptr, request),
-          "ech_ibroadcast");
-    case ECH_REDUCE:
-      return comm_.require(
-          ech_ireduce(send, recv, c.count, c.dtype, c.op, c.root, comm, nullptr, request),
-          "ech_ireduce");
-    case ECH_BARRIER:
-      return comm_.require(ech_ibarrier(comm, nullptr, request), "ech_ibarrier");
-  }
+void Trial::fetch() const {
+  buffers_.recv.download();
+  if (!case_.in_place) buffers_.send.download();
 }
 
 std::string Trial::title() const {
@@ -182,6 +131,7 @@ void Trial::judge_input(Verdict& verdict) const {
 Verdict Trial::judge() const {
   Verdict verdict;
   if (case_.collective == ECH_BARRIER) return verdict;
+  fetch();
   if (has_result() && !recv_.empty()) judge_result(verdict);
   if (has_input() && !case_.in_place && !send_.empty()) judge_input(verdict);
   const std::size_t guards =
@@ -191,6 +141,11 @@ Verdict Trial::judge() const {
 }
 
 std::uint64_t Trial::result_checksum() const {
+  fetch();
+  return checksum_here();
+}
+
+std::uint64_t Trial::checksum_here() const {
   const bool common = case_.collective == ECH_ALLREDUCE || case_.collective == ECH_ALLGATHER ||
                       case_.collective == ECH_BROADCAST;
   return common ? checksum(recv_) : 0;
@@ -199,7 +154,7 @@ std::uint64_t Trial::result_checksum() const {
 std::uint64_t Trial::verify() const {
   const Verdict mine = judge();
   if (mine.wrong != 0) fmt::print(stderr, "echelon perf: {}\n", mine.first);
-  const bool same = comm_.same_everywhere(result_checksum());
+  const bool same = comm_.same_everywhere(checksum_here());
   const auto wrong = static_cast<std::uint64_t>(comm_.sum(static_cast<double>(mine.wrong)));
   if (wrong == 0 && !same && comm_.leader())
     fmt::print(stderr, "echelon perf: {}: the ranks' results differ\n", title());

@@ -21,13 +21,13 @@ struct Verdict {
 
 // The buffers of a rank, large enough for every case that will be placed in them.
 struct Buffers {
-  Buffers(std::size_t send_bytes, std::size_t recv_bytes, bool shared)
-      : send(send_bytes, shared), recv(recv_bytes, shared) {}
+  Buffers(std::size_t send_bytes, std::size_t recv_bytes, BufferKind kind)
+      : send(send_bytes, kind), recv(recv_bytes, kind) {}
   GuardedBuffer send, recv;
 };
 
 // The largest of both sides over `cases`.
-Buffers buffers_for(std::span<const Case> cases, int ranks, bool shared);
+Buffers buffers_for(std::span<const Case> cases, int ranks, BufferKind kind);
 
 class Trial {
  public:
@@ -41,8 +41,10 @@ class Trial {
   // The same with inputs that make sums round; only checksum() can be asked then.
   void prepare_inexact();
 
-  // The operation, once. Throws Failure.
-  void run(bool blocking = true);
+  // The operation, so many times back to back. Throws Failure.
+  void run(Form form = Form::kBlocking, int times = 1);
+  // The same by another library, on the same buffers: allreduce on a GPU.
+  void run(Peer& peer, int times);
 
   // Of the first run after prepare(); out of place, of any.
   Verdict judge() const;
@@ -63,8 +65,15 @@ class Trial {
   void judge_result(Verdict& verdict) const;
   void judge_input(Verdict& verdict) const;
   void note(Verdict& verdict, std::uint64_t wrong, const std::string& what) const;
+  const void* send_argument() const;
+  void* recv_argument() const;
+  void upload();
+  void fetch() const;
+  std::uint64_t checksum_here() const;
   void start(ech_request** request);
   void block();
+  void enqueue(void* stream);
+  void finish_stream();
   std::string title() const;
 
   // Constant after construction.
@@ -74,7 +83,7 @@ class Trial {
   const Values values_;
 
   // Of the latest preparation.
-  std::span<std::byte> send_, recv_;  // what this rank's arguments point to
+  std::span<std::byte> send_, recv_;  // what this rank's arguments point to, or its copy
 };
 
 }  // namespace echelon::perf

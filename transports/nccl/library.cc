@@ -97,6 +97,18 @@ std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", version / major_unit, version % major_unit / 100, version % 100);
 }
 
+NcclType nccl_type(ech_dtype dtype) {
+  constexpr NcclType kTypes[] = {kNcclInt8,    kNcclUint8,  kNcclInt32,   kNcclUint32,
+                                 kNcclInt64,   kNcclUint64, kNcclFloat16, kNcclBfloat16,
+                                 kNcclFloat32, kNcclFloat64};
+  return kTypes[static_cast<int>(dtype)];
+}
+
+NcclOp nccl_op(ech_op op) {
+  constexpr NcclOp kOps[] = {kNcclSum, kNcclProd, kNcclMin, kNcclMax, kNcclAvg};
+  return kOps[static_cast<int>(op)];
+}
+
 Error nccl_error(const NcclLibrary& nccl, NcclResult result, const char* call, NcclComm comm) {
   const char* text = nccl.get_error_string(result);
   const char* last = nccl.get_last_error(comm);

@@ -115,6 +115,10 @@ const std::string& nccl_absence(const std::string& path);
 
 std::string nccl_version_text(int version);  // "2.18.3"
 
+// What NCCL calls our types and operators.
+NcclType nccl_type(ech_dtype dtype);
+NcclOp nccl_op(ech_op op);
+
 // "ncclAllReduce: invalid argument (4): ...". `comm` may be nullptr.
 Error nccl_error(const NcclLibrary& nccl, NcclResult result, const char* call, NcclComm comm);
 

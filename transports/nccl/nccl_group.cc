@@ -14,18 +14,8 @@
 namespace echelon {
 namespace {
 
-NcclType nccl_type(ech_dtype dtype) {
-  constexpr NcclType kTypes[] = {kNcclInt8,    kNcclUint8,  kNcclInt32,   kNcclUint32,
-                                 kNcclInt64,   kNcclUint64, kNcclFloat16, kNcclBfloat16,
-                                 kNcclFloat32, kNcclFloat64};
-  return kTypes[static_cast<int>(dtype)];
-}
-
 // An average is a sum: the engine divides.
-NcclOp nccl_op(ech_op op) {
-  constexpr NcclOp kOps[] = {kNcclSum, kNcclProd, kNcclMin, kNcclMax, kNcclSum};
-  return kOps[static_cast<int>(op)];
-}
+NcclOp op_of(ech_op op) { return nccl_op(op == ECH_AVG ? ECH_SUM : op); }
 
 // A call that waits for its turn.
 struct Waiting {
@@ -183,7 +173,7 @@ void NcclGroup::call_regular(const GroupWork& work) {
   if (work.action == GroupAction::kReduceScatter)
     comm_.check(nccl_.reduce_scatter(work.input + first.input_offset,
                                      work.output + own.output_offset, count, nccl_type(work.dtype),
-                                     nccl_op(work.op), comm_.get(), stream_.get()),
+                                     op_of(work.op), comm_.get(), stream_.get()),
                 "ncclReduceScatter");
   else
     comm_.check(nccl_.all_gather(work.input + own.input_offset, work.output + first.output_offset,
@@ -199,12 +189,11 @@ void NcclGroup::call_part(const GroupWork& work, const GroupPart& part) {
   const bool owner = part.owner == self_;
   if (work.action == GroupAction::kAllreduce) {
     bytes_ += part.bytes * 2;
-    comm_.check(
-        nccl_.all_reduce(in, out, count, type, nccl_op(work.op), comm_.get(), stream_.get()),
-        "ncclAllReduce");
+    comm_.check(nccl_.all_reduce(in, out, count, type, op_of(work.op), comm_.get(), stream_.get()),
+                "ncclAllReduce");
   } else if (work.action == GroupAction::kReduceScatter) {
     if (owner) bytes_ += part.bytes;
-    comm_.check(nccl_.reduce(in, owner ? out : nullptr, count, type, nccl_op(work.op), part.owner,
+    comm_.check(nccl_.reduce(in, owner ? out : nullptr, count, type, op_of(work.op), part.owner,
                              comm_.get(), stream_.get()),
                 "ncclReduce");
   } else {

@@ -9,7 +9,6 @@
 
 #include "lib/base/dtype.h"
 #include "lib/reduce/reduce.h"
-#include "tests/standin/standin_kernels.h"
 #include "transports/cuda/pointer.h"
 
 namespace echelon {
@@ -25,7 +24,6 @@ class CudaMemoryTest : public testing::Test {
   void SetUp() override {
     if (kernel_image().empty()) GTEST_SKIP() << "this build has no GPU kernels: nvcc was not there";
     ASSERT_NE(cuda_driver(), nullptr) << cuda_absence();
-    standin::register_kernels();
     device_ = std::make_unique<DeviceContext>(*cuda_driver(), 0);
     memory_ = std::make_unique<CudaMemory>(*device_, kLanes, Arrival::kPinned);
   }

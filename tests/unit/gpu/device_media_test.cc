@@ -11,7 +11,6 @@
 
 #include "algorithms/hierarchical.h"
 #include "tests/multi/engine_tasks.h"
-#include "tests/standin/standin_kernels.h"
 #include "tests/support/ranks.h"
 #include "transports/cuda/pointer.h"
 #include "transports/loopback/loopback_transport.h"
@@ -160,7 +159,6 @@ INSTANTIATE_TEST_SUITE_P(ReachGpus, Networks, testing::Bool(),
 TEST_P(Networks, CarryWhatTheyCan) {
   if (kernel_image().empty()) GTEST_SKIP() << "this build has no GPU kernels: nvcc was not there";
   ASSERT_NE(cuda_driver(), nullptr) << cuda_absence();
-  standin::register_kernels();
   const bool reaches_gpus = GetParam();
   Meeting meeting;
   test::run_threads(2, [&](int self) {

@@ -34,6 +34,8 @@ void* pinned_memory(const Gpu& gpu, std::size_t bytes) {
 PointerPlace at(CudaPointer pointer) { return place_of(reinterpret_cast<const void*>(pointer)); }
 
 TEST(Pointer, TellsWhoseMemoryItPointsTo) {
+  if (!on_standin())
+    GTEST_SKIP() << "needs 2 GPUs, of which the stand-in has as many as it is told";
   run_processes(1, [](int) {
     setenv("STANDIN_CUDA_DEVICES", "2", 1);
     const Gpu other(0), gpu(1);
@@ -51,6 +53,7 @@ TEST(Pointer, TellsWhoseMemoryItPointsTo) {
 }
 
 TEST(Pointer, IsTheHostsWhereCudaCannotBeUsedOrIsNotUsed) {
+  if (!on_standin()) GTEST_SKIP() << "only the stand-in is as old as it is told";
   run_processes(1, [](int) {
     int here = 0;
     EXPECT_EQ(kind_of(&here), MemoryKind::kHost) << "CUDA is not initialized";
@@ -128,6 +131,7 @@ TEST(DeviceMemory, CannotBeAskedForWithoutADevice) {
     EXPECT_STREQ(ech_last_error(),
                  "CUDA memory cannot be used: no CUDA device is current on this thread");
   });
+  if (!on_standin()) return;
   run_processes(1, [](int) {
     setenv("STANDIN_CUDA_VERSION", "10020", 1);
     void* memory = nullptr;

@@ -9,7 +9,6 @@
 #include <deque>
 #include <thread>
 
-#include "tests/standin/standin_kernels.h"
 #include "tests/support/ranks.h"
 #include "transports/loopback/loopback_transport.h"
 
@@ -78,7 +77,6 @@ class Rank {
 void run(const std::function<void(int self, Rank& rank, Meeting& meeting)>& body) {
   ASSERT_NE(cuda_driver(), nullptr) << cuda_absence();
   if (kernel_image().empty()) GTEST_SKIP() << "this build has no GPU kernels: nvcc was not there";
-  standin::register_kernels();
   Meeting meeting;
   test::run_threads(2, [&](int self) {
     Rank rank(self, meeting);

@@ -67,7 +67,7 @@ TEST(Stats, SayWhoHeldUpTheOthers) {
 }
 
 TEST(Json, HasExactlyThePromisedKeys) {
-  const std::string text = line(Format::kJson, sample(), false);
+  const std::string text = line(Format::kJson, sample());
   EXPECT_EQ(text.find('\n'), text.size() - 1);
   const auto j = nlohmann::ordered_json::parse(text);
   const std::vector<std::string> expected = {
@@ -78,11 +78,11 @@ TEST(Json, HasExactlyThePromisedKeys) {
   EXPECT_EQ(j["time_us"], 850000.123);
   EXPECT_EQ(j["wrong"], 0);
   EXPECT_EQ(j["plan"], "native/ring@8MiB");
-  EXPECT_EQ(header(Format::kJson, false), "");
+  EXPECT_EQ(header(Format::kJson), "");
 }
 
 TEST(Json, NamesTheCollectiveWhenThereAreSeveral) {
-  const auto j = nlohmann::json::parse(line(Format::kJson, sample(), true));
+  const auto j = nlohmann::json::parse(line(Format::kJson, sample(), {.several = true}));
   EXPECT_EQ(j["collective"], "allreduce");
   EXPECT_EQ(j.size(), 14u);
 }
@@ -91,7 +91,7 @@ TEST(Json, UnknownIsNull) {
   Row row = sample();
   row.wrong.reset();
   row.bound_us.reset();
-  const auto j = nlohmann::json::parse(line(Format::kJson, row, false));
+  const auto j = nlohmann::json::parse(line(Format::kJson, row));
   EXPECT_TRUE(j["wrong"].is_null());
   EXPECT_TRUE(j["bound_us"].is_null());
 }
@@ -99,8 +99,8 @@ TEST(Json, UnknownIsNull) {
 TEST(Csv, HasOneFieldPerColumn) {
   Row row = sample();
   row.wrong.reset();
-  const std::string head = header(Format::kCsv, false);
-  const std::string text = line(Format::kCsv, row, false);
+  const std::string head = header(Format::kCsv);
+  const std::string text = line(Format::kCsv, row);
   EXPECT_EQ(head.substr(0, 16), "bytes,count,type");
   EXPECT_EQ(std::ranges::count(head, ','), 12);
   EXPECT_EQ(std::ranges::count(text, ','), 12);
@@ -108,8 +108,8 @@ TEST(Csv, HasOneFieldPerColumn) {
 }
 
 TEST(Text, ColumnsAlignWithTheirHeader) {
-  const std::string head = header(Format::kText, false);
-  const std::string text = line(Format::kText, sample(), false);
+  const std::string head = header(Format::kText);
+  const std::string text = line(Format::kText, sample());
   EXPECT_EQ(head.find("plan"), text.find("native"));
   std::istringstream words(text);
   std::vector<std::string> fields;
@@ -126,14 +126,31 @@ TEST(Text, UncheckedAndUnknownAreSaid) {
   row.wrong.reset();
   row.predicted_us.reset();
   row.bound_us = 0;
-  const std::string text = line(Format::kText, row, false);
+  const std::string text = line(Format::kText, row);
   EXPECT_NE(text.find("N/A"), std::string::npos);
   EXPECT_NE(text.find("      -  native/ring@8MiB\n"), std::string::npos) << text;
 }
 
+TEST(Nccl, HasTwoColumnsWhereItIsComparedWith) {
+  constexpr Columns kWith{.several = false, .nccl = true};
+  Row row = sample();
+  row.nccl_us = 425000.061725;
+  const auto j = nlohmann::json::parse(line(Format::kJson, row, kWith));
+  EXPECT_EQ(j["nccl_us"], 425000.062);
+  EXPECT_EQ(j["time_by_nccl"], 2);
+  EXPECT_EQ(j.size(), 15u);
+  const std::string head = header(Format::kText, kWith);
+  const std::string text = line(Format::kText, row, kWith);
+  EXPECT_EQ(head.find("plan"), text.find("native"));
+  EXPECT_EQ(head.find("NCCL") + 4, text.find(" 425000   2.00  native") + 7) << head << text;
+  EXPECT_EQ(std::ranges::count(header(Format::kCsv, kWith), ','), 14);
+  row.nccl_us.reset();
+  EXPECT_NE(line(Format::kText, row, kWith).find("-      -  native"), std::string::npos);
+}
+
 TEST(Osu, IsTwoColumnsOfSizeAndMean) {
-  EXPECT_EQ(header(Format::kOsu, false), "# Size          Avg Latency(us)\n");
-  EXPECT_EQ(line(Format::kOsu, sample(), false), "67108864              860000.00\n");
+  EXPECT_EQ(header(Format::kOsu), "# Size          Avg Latency(us)\n");
+  EXPECT_EQ(line(Format::kOsu, sample()), "67108864              860000.00\n");
 }
 
 TEST(Comparison, ShowsTheGainPerSize) {

@@ -29,11 +29,11 @@ std::vector<Case> cases() {
 
 TEST_F(Judge, PassesWhatIsRight) {
   for (const Case& c : cases())
-    for (bool blocking : {false, true}) {
-      Buffers buffers = buffers_for({{c}}, 1, false);
+    for (Form form : {Form::kBlocking, Form::kNonblocking}) {
+      Buffers buffers = buffers_for({{c}}, 1, {});
       Trial trial(comm_, buffers, c);
       trial.prepare();
-      trial.run(blocking);
+      trial.run(form);
       EXPECT_EQ(trial.judge().wrong, 0u) << trial.judge().first;
       EXPECT_EQ(trial.verify(), 0u);
     }
@@ -41,7 +41,7 @@ TEST_F(Judge, PassesWhatIsRight) {
 
 TEST_F(Judge, FindsAnOperationThatDidNothing) {
   Case c{.count = 1000};
-  Buffers buffers = buffers_for({{c}}, 1, false);
+  Buffers buffers = buffers_for({{c}}, 1, {});
   Trial trial(comm_, buffers, c);
   trial.prepare();
   EXPECT_EQ(trial.judge().wrong, 1000u);
@@ -60,7 +60,7 @@ TEST_F(Judge, FindsEveryDamage) {
                         {false, 400, "input element 100"},  {false, -64, "beside the buffers"},
                         {false, 4063, "beside the buffers"}};
   for (const Damage& damage : all) {
-    Buffers buffers = buffers_for({{c}}, 1, false);
+    Buffers buffers = buffers_for({{c}}, 1, {});
     Trial trial(comm_, buffers, c);
     trial.prepare();
     trial.run();
@@ -79,7 +79,7 @@ TEST_F(Judge, FindsEveryDamage) {
 
 TEST_F(Judge, SharedMemoryWorksTheSame) {
   const Case c{.count = 5000};
-  Buffers buffers = buffers_for({{c}}, 1, true);
+  Buffers buffers = buffers_for({{c}}, 1, {.shared = true});
   Trial trial(comm_, buffers, c);
   trial.prepare();
   trial.run();

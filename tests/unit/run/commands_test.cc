@@ -64,6 +64,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"perf", "-d", "f8"}, {"echelon perf: ", "-d,--datatype", "bf16"}},
                     Mistake{{"perf", "--format", "xml"}, {"\"xml\"", "text, json, csv, osu"}}));
 
+const std::string kNeeds = "needs --device cuda";
+
+INSTANTIATE_TEST_SUITE_P(
+    PerfOnGpus, Mistaken,
+    testing::Values(Mistake{{"perf", "--device", "gpu"}, {"--device", "\"gpu\"", "host, cuda"}},
+                    Mistake{{"perf", "--stream"}, {"echelon perf: --stream: ", kNeeds}},
+                    Mistake{{"perf", "--vs", "nccl"}, {"echelon perf: --vs nccl: ", kNeeds}},
+                    Mistake{{"perf", "--device", "cuda", "--vs", "mpi"}, {"--vs", "nccl"}},
+                    Mistake{{"perf", "--device", "cuda", "--vs", "nccl", "-C", "reduce"},
+                            {"--vs nccl", "allreduce and nothing else"}},
+                    Mistake{{"perf", "--device", "cuda", "--vs", "nccl", "--check"}, {"--check"}},
+                    Mistake{{"perf", "--device", "cuda", "--vs", "nccl", "--format", "osu"},
+                            {"--vs nccl", "osu"}}));
+
 TEST(Options, TheLastOfTwoCounts) {
   const Result r = echelon({"perf", "-e", "64", "-e", "8", "--format", "csv"});
   EXPECT_EQ(r.code, 0) << r.err;
