@@ -17,7 +17,9 @@ using namespace std::chrono_literals;
 // With as many devices as ranks, unless `settings` says otherwise.
 Result perf_on(int ranks, const Words& settings, const Words& options) {
   const std::string n = std::to_string(ranks);
-  Words words = {program(), "run", "--no-tag", "-n", n, "--env", "STANDIN_CUDA_DEVICES=" + n};
+  Words words = {program(), "run", "--no-tag", "-n", n};
+  if (settings.empty() || !settings[0].starts_with("STANDIN_CUDA_DEVICES="))
+    words.insert(words.end(), {"--env", "STANDIN_CUDA_DEVICES=" + n});
   for (const std::string& setting : settings) words.insert(words.end(), {"--env", setting});
   words.insert(words.end(), {"--", program(), "perf", "--device", "cuda"});
   words.insert(words.end(), options.begin(), options.end());

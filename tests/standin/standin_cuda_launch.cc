@@ -14,9 +14,14 @@
 namespace echelon::standin {
 namespace {
 
-// By name; guarded by the mutex of the state.
-std::map<std::string, const Kernel*>& kernels() {
-  static auto& all = *new std::map<std::string, const Kernel*>;
+// By name. Not guarded by the mutex of the state: a library registers its kernels while the loader
+// holds a lock, which others need, with the state's, to make their first thread_local.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, const Kernel*> kernels;
+};
+Registry& registry() {
+  static auto& all = *new Registry;
   return all;
 }
 
@@ -83,10 +88,10 @@ CudaResult cuModuleGetFunction(CudaFunction* function, CudaModule module, const 
   const CudaResult error = enter("cuModuleGetFunction");
   if (error != kCudaSuccess) return error;
   State& s = state();
-  const std::lock_guard lock(s.mutex);
+  const std::scoped_lock lock(s.mutex, registry().mutex);
   if (s.modules.count(module) == 0) return kCudaInvalidHandle;
-  const auto found = kernels().find(name);
-  if (found == kernels().end()) return kCudaNotFound;
+  const auto found = registry().kernels.find(name);
+  if (found == registry().kernels.end()) return kCudaNotFound;
   *function = reinterpret_cast<CudaFunction>(const_cast<Kernel*>(found->second));
   return kCudaSuccess;
 }
@@ -113,8 +118,9 @@ CudaResult cuLaunchKernel(CudaFunction function, unsigned grid_x, unsigned grid_
 }  // namespace echelon::standin
 
 void standin_register_kernel(const echelon::standin::Kernel* kernel) {
-  const std::lock_guard lock(echelon::standin::state().mutex);
-  echelon::standin::kernels()[kernel->name] = kernel;
+  echelon::standin::Registry& all = echelon::standin::registry();
+  const std::lock_guard lock(all.mutex);
+  all.kernels[kernel->name] = kernel;
 }
 
 echelon::CudaResult standin_enqueue(echelon::CudaStream stream,
