@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Allreduce, broadcast, reduce-scatter and barrier.
+
+What the functions have in common: `process_set` takes part, all ranks unless given; `out` is where
+the result goes, a new array unless given, `tensor` itself for in place; `dtype` says what the
+elements are where the array cannot ("bfloat16" for uint16); `timeout` is in seconds; `stream` is
+the CUDA stream in which arrays on a GPU are used, the default one unless given. Operations belong
+together by their order, which must be the same on all ranks; `name` is only for the reader."""
+from __future__ import annotations
+
+import ctypes
+import numbers
+from typing import Any, Optional, Type
+
+import numpy as np
+
+from ._arrays import View, output_for, view_of
+from ._compression import Compression, Compressor
+from ._constants import FLOATING, Average, ReduceOp
+from ._dlpack import LEGACY_STREAM
+from ._errors import InvalidError
+from ._library import Call
+from ._process_sets import ProcessSet, global_process_set
+from ._requests import Handle, Request
+
+
+def set_of(process_set: Optional[ProcessSet]) -> ProcessSet:
+    return global_process_set if process_set is None else process_set
+
+
+def call_of(view: Optional[View], timeout: Optional[float], stream: Optional[int]) -> Call:
+    """The settings of one operation."""
+    if view is not None and view.on_gpu and stream is None:
+        stream = LEGACY_STREAM
+    return Call(ctypes.sizeof(Call), timeout or 0, 0, stream)
+
+
+def _scaled(tensor: Any, factor: float, dtype: Optional[str]) -> Any:
+    """A copy, by the array's own arithmetic; the array itself where there is nothing to do."""
+    if factor == 1:
+        return tensor
+    if view_of(tensor).dtype not in FLOATING or dtype is not None:
+        raise InvalidError("only arrays of floating-point numbers can be scaled")
+    if isinstance(tensor, np.ndarray):
+        return np.multiply(tensor, factor, dtype=tensor.dtype)
+    return tensor * factor
+
+
+def _scale(view: View, factor: float) -> None:
+    """In place."""
+    if factor == 1:
+        return
+    array = view.array
+    array *= factor
+
+
+def _result(view: View, given: Any) -> Any:
+    """A number for a number."""
+    is_number = isinstance(given, (numbers.Number, np.generic))
+    return view.array[()] if is_number else view.array
+
+
+def allreduce_async(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None,
+                    compression: Type[Compressor] = Compression.none,
+                    prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                    process_set: Optional[ProcessSet] = None, out: Optional[Any] = None,
+                    dtype: Optional[str] = None, timeout: Optional[float] = None,
+                    stream: Optional[int] = None) -> Handle:
+    """Starts an allreduce(); synchronize() gives its result. Progress is made inside calls of this
+    module: call poll() now and then when computing meanwhile."""
+    members = set_of(process_set)
+    scaled = _scaled(tensor, prescale_factor, dtype)
+    small, context = compression.compress(scaled)
+    as_is = small is scaled
+    sent = view_of(small, compression.dtype or dtype, stream)
+    element = sent.to_reduce()
+    if postscale_factor != 1 and element.name not in FLOATING:
+        raise InvalidError("only arrays of floating-point numbers can be scaled")
+    received = output_for(sent, out if as_is else None, sent.shape, stream)
+
+    def result() -> Any:
+        if as_is:
+            _scale(received, postscale_factor)
+            return _result(received, tensor)
+        wide = compression.decompress(received.array, context)
+        wide *= wide.dtype.type(postscale_factor)
+        if out is None:
+            return wide
+        out[...] = wide
+        return out
+
+    request = members.start(
+        "iallreduce", (sent.address, received.address, sent.count, element.code, op),
+        call_of(sent, timeout, stream), (sent, received))
+    return Handle([request], result, name)
+
+
+def allreduce(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None,
+              compression: Type[Compressor] = Compression.none, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0, process_set: Optional[ProcessSet] = None,
+              out: Optional[Any] = None, dtype: Optional[str] = None,
+              timeout: Optional[float] = None, stream: Optional[int] = None) -> Any:
+    """The average, or what `op` says, of the arrays of all ranks: the same bits on every rank."""
+    return allreduce_async(tensor, op, name=name, compression=compression,
+                           prescale_factor=prescale_factor, postscale_factor=postscale_factor,
+                           process_set=process_set, out=out, dtype=dtype, timeout=timeout,
+                           stream=stream).wait()
+
+
+def broadcast_async(tensor: Any, root_rank: int, *, name: Optional[str] = None,
+                    process_set: Optional[ProcessSet] = None, out: Optional[Any] = None,
+                    timeout: Optional[float] = None, stream: Optional[int] = None) -> Handle:
+    """Starts a broadcast(); synchronize() gives its result."""
+    members = set_of(process_set)
+    sent = view_of(tensor, None, stream)
+    received = output_for(sent, out, sent.shape, stream)
+    element, count = sent.to_copy()
+    request = members.start(
+        "ibroadcast", (sent.address, received.address, count, element.code, root_rank),
+        call_of(sent, timeout, stream), (sent, received))
+    return Handle([request], lambda: _result(received, tensor), name)
+
+
+def broadcast(tensor: Any, root_rank: int, *, name: Optional[str] = None,
+              process_set: Optional[ProcessSet] = None, out: Optional[Any] = None,
+              timeout: Optional[float] = None, stream: Optional[int] = None) -> Any:
+    """The array of rank `root_rank` of the process set, on every rank. Arrays of any type; on the
+    other ranks `tensor` says only its type and shape."""
+    return broadcast_async(tensor, root_rank, name=name, process_set=process_set, out=out,
+                           timeout=timeout, stream=stream).wait()
+
+
+def reduce_scatter_async(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None,
+                         process_set: Optional[ProcessSet] = None, out: Optional[Any] = None,
+                         dtype: Optional[str] = None, timeout: Optional[float] = None,
+                         stream: Optional[int] = None) -> Handle:
+    """Starts a reduce_scatter(); synchronize() gives its result."""
+    members = set_of(process_set)
+    sent = view_of(tensor, dtype, stream)
+    element, size = sent.to_reduce(), members.size()
+    if sent.shape == () or sent.shape[0] % size != 0:
+        raise InvalidError(f"the first dimension of shape {sent.shape} is not a multiple of the "
+                           f"{size} ranks")
+    shape = (sent.shape[0] // size, *sent.shape[1:])
+    received = output_for(sent, out, shape, stream)
+    request = members.start(
+        "ireduce_scatter",
+        (sent.address, received.address, received.count, element.code, op),
+        call_of(sent, timeout, stream), (sent, received))
+    return Handle([request], lambda: received.array, name)
+
+
+def reduce_scatter(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None,
+                   process_set: Optional[ProcessSet] = None, out: Optional[Any] = None,
+                   dtype: Optional[str] = None, timeout: Optional[float] = None,
+                   stream: Optional[int] = None) -> Any:
+    """This rank's part of the reduced array: of as many equal parts of the first dimension as there
+    are ranks, the one with the rank's number."""
+    return reduce_scatter_async(tensor, op, name=name, process_set=process_set, out=out,
+                                dtype=dtype, timeout=timeout, stream=stream).wait()
+
+
+def barrier_async(*, process_set: Optional[ProcessSet] = None,
+                  timeout: Optional[float] = None) -> Handle:
+    """Starts a barrier()."""
+    request: Request = set_of(process_set).start("ibarrier", (), call_of(None, timeout, None), ())
+    return Handle([request], lambda: None)
+
+
+def barrier(*, process_set: Optional[ProcessSet] = None, timeout: Optional[float] = None) -> None:
+    """Returns when every rank has called it."""
+    barrier_async(process_set=process_set, timeout=timeout).wait()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that others start: torchrun's variables, mpirun, a unique id. And how a rank ends."""
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+RANK = """
+import echelon, numpy, sys
+{init}
+total = echelon.allreduce(numpy.ones(1), echelon.Sum)[0]
+print(echelon.rank(), echelon.size(), total)
+{end}
+"""
+
+
+def script(init="echelon.init()", end=""):
+    return [sys.executable, "-c", RANK.format(init=init, end=end)]
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def run_all(command, environments):
+    """(exit code, output, errors) of each rank."""
+    ranks = [subprocess.Popen(command, env={**os.environ, **more}, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+             for more in environments]
+    ended = [rank.communicate(timeout=90) for rank in ranks]
+    return [(rank.returncode, *texts) for rank, texts in zip(ranks, ended)]
+
+
+class Launchers(unittest.TestCase):
+    def torchrun(self, command):
+        port = str(free_port())
+        return run_all(command, [
+            {"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2",
+             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for r in range(2)])
+
+    def test_torchrun(self):
+        self.assertEqual(self.torchrun(script()), [(0, "0 2 2.0\n", ""), (0, "1 2 2.0\n", "")])
+
+    def test_a_rank_that_ends_with_an_exception(self):
+        end = "if echelon.rank() == 1: raise ValueError('mine')\nechelon.barrier()"
+        first, second = self.torchrun(script(end=end))
+        self.assertEqual((first[0], second[0]), (1, 1))
+        self.assertIn("AbortedError", first[2])
+        self.assertIn("rank 1", first[2])
+        self.assertIn("ValueError: mine", second[2])
+
+    def test_mpirun(self):
+        if shutil.which("mpirun") is None:
+            self.skipTest("no mpirun")
+        command = ["mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", *script()]
+        (code, said, errors), = run_all(command, [{}])
+        self.assertEqual((code, sorted(said.split("\n"))), (0, ["", "0 2 2.0", "1 2 2.0"]), errors)
+
+    def test_unique_id(self):
+        init = "echelon.init(unique_id=echelon.unique_id('lo'), rank=0, size=1)"
+        self.assertEqual(run_all(script(init), [{}]), [(0, "0 1 1.0\n", "")])
+
+    def test_before_init(self):
+        (code, _, errors), = run_all(script(init=""), [{}])
+        self.assertEqual(code, 1)
+        self.assertIn("echelon is not initialized: call echelon.init()", errors)
+
+
+if __name__ == "__main__":
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        print(f"skipped: {sys.executable} has no NumPy (Debian: python3-numpy)")
+        sys.exit(77)
+    unittest.main()
