@@ -11,7 +11,7 @@ RANK = """
 import echelon, numpy, sys
 {init}
 total = echelon.allreduce(numpy.ones(1), echelon.Sum)[0]
-print(echelon.rank(), echelon.size(), total)
+sys.stdout.write(f"{{echelon.rank()}} {{echelon.size()}} {{total}}\\n")  # at once: ranks share a pipe
 {end}
 """
 
