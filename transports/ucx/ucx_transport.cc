@@ -8,6 +8,7 @@
 #include "lib/base/descriptors.h"
 #include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_quiet.h"
+#include "transports/ucx/ucx_sockets.h"
 
 namespace echelon {
 namespace {
@@ -53,6 +54,7 @@ UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<bool
 UcxTransport::~UcxTransport() {
   const UcxQuiet quiet;
   if (any_pending(nullptr)) stop();
+  end_full_connections(fd());
   for (Peer& peer : peers_) close(peer, 0);
   finish_closing();
 }
@@ -255,6 +257,7 @@ void UcxTransport::fail_broken_peers() {
 void UcxTransport::stop() {
   const UcxQuiet quiet;
   stopped_ = true;
+  end_full_connections(fd());
   for (Peer& peer : peers_) {
     peer.failed = ECH_ERR_ABORTED;
     close(peer, UCP_EP_CLOSE_FLAG_FORCE);

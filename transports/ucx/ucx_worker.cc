@@ -10,6 +10,7 @@
 #include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_leftovers.h"
 #include "transports/ucx/ucx_quiet.h"
+#include "transports/ucx/ucx_sockets.h"
 
 namespace echelon {
 namespace {
@@ -165,6 +166,7 @@ UcxWorker::UcxWorker(const UcxConfig& config) {
 
 UcxWorker::~UcxWorker() {
   const UcxQuiet quiet;
+  end_full_connections(fd_);
   worker_.reset();
   context_.reset();
 }

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connections that are full are ended, others are left alone.
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "lib/base/fd.h"
+#include "transports/ucx/ucx_sockets.h"
+
+namespace echelon {
+namespace {
+
+struct Connection {
+  Fd mine, theirs;
+};
+
+class FullConnections : public testing::Test {
+ protected:
+  void SetUp() override {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    ASSERT_EQ(bind(listener_.get(), generic, length), 0);
+    ASSERT_EQ(listen(listener_.get(), 8), 0);
+    ASSERT_EQ(getsockname(listener_.get(), generic, &length), 0);
+    for (Connection* c : {&full_, &roomy_}) {
+      c->mine = Fd(socket(AF_INET, SOCK_STREAM, 0));
+      ASSERT_EQ(connect(c->mine.get(), generic, length), 0);
+      c->theirs = Fd(accept(listener_.get(), nullptr, nullptr));
+      fcntl(c->mine.get(), F_SETFL, O_NONBLOCK);
+      watch(inner_, c->mine);
+    }
+    watch(inner_, listener_);
+    watch(outer_, inner_);
+  }
+
+  static void watch(const Fd& epoll, const Fd& fd) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    ASSERT_EQ(epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event), 0);
+  }
+
+  Fd listener_{socket(AF_INET, SOCK_STREAM, 0)};
+  Fd outer_{epoll_create1(0)}, inner_{epoll_create1(0)};
+  Connection full_, roomy_;
+};
+
+TEST_F(FullConnections, AreEndedAndOthersAreNot) {
+  const std::vector<char> bytes(1 << 20);
+  std::size_t taken = 0;
+  for (ssize_t n = 0; n >= 0; taken += n > 0 ? n : 0)
+    n = send(full_.mine.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  ASSERT_EQ(errno, EAGAIN);
+  end_full_connections(outer_.get());
+  EXPECT_EQ(send(full_.mine.get(), "x", 1, MSG_NOSIGNAL), -1);
+  EXPECT_EQ(errno, EPIPE);
+  EXPECT_EQ(send(roomy_.mine.get(), "x", 1, MSG_NOSIGNAL), 1);
+  std::vector<char> sink(1 << 20);
+  std::size_t arrived = 0;
+  for (ssize_t n = 1; n > 0; arrived += n > 0 ? n : 0)
+    n = recv(full_.theirs.get(), sink.data(), sink.size(), 0);
+  EXPECT_EQ(arrived, taken) << "what it held is delivered";
+}
+
+TEST_F(FullConnections, AreNoneWhereThereIsNoEpoll) {
+  end_full_connections(-1);
+  end_full_connections(roomy_.mine.get());
+  EXPECT_EQ(send(roomy_.mine.get(), "x", 1, MSG_NOSIGNAL), 1);
+}
+
+}  // namespace
+}  // namespace echelon

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sockets of UCX's TCP transport, which it does not show.
+#pragma once
+
+namespace echelon {
+
+// Shuts down the connections that `epoll`, or an epoll in it, watches and that take no more bytes.
+// What they have taken is still delivered. When UCX closes an endpoint it sends the peer a few
+// bytes, and tries for as long as there is no room for them: where the peer's host is cut off that
+// was until the kernel gave the connection up, a quarter of an hour. Never throws.
+void end_full_connections(int epoll) noexcept;
+
+}  // namespace echelon
