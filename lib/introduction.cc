@@ -88,8 +88,10 @@ MediaAddresses media_addresses_from_wire(std::string_view bytes) {
   addresses.gpu_network = reader.text();
   addresses.gpu_group = reader.text();
   addresses.gpu_absence = reader.text();
-  addresses.gpu_staged = reader.u32() != 0;
+  const std::uint32_t staged = reader.u32();
   reader.expect_end();
+  if (staged > 1) throw invalid(fmt::format("a rank's addresses: staged {}, not 0 or 1", staged));
+  addresses.gpu_staged = staged == 1;
   return addresses;
 }
 
