@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "tests/unit/run/program.h"
 #include "tools/cluster/process.h"
@@ -132,9 +133,13 @@ TEST(Launch, OthersKeepGoingWhenTheyAreMeantTo) {
 }
 
 TEST(Launch, RanksThatIgnoreSigtermAreKilled) {
+  const std::string set = testing::TempDir() + "trap-" + std::to_string(getpid());
   const auto start = Clock::now();
-  const Result r = echelon_run(sh(
-      {"-n", "2"}, "trap '' TERM; [ $ECHELON_RANK = 1 ] && exit 3; while true; do sleep 1; done"));
+  const Result r =
+      echelon_run(sh({"-n", "2"}, "if [ $ECHELON_RANK = 1 ]; then until [ -e " + set +
+                                      " ]; do sleep 0.01; done; exit 3; fi; trap '' TERM; : > " +
+                                      set + "; while true; do sleep 1; done"));
+  std::filesystem::remove(set);
   EXPECT_EQ(r.code, 3);
   EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(1900));
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(4));
