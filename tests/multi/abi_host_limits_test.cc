@@ -198,8 +198,8 @@ void expect_shm_named(const Told& told) {
   ASSERT_LE(told.lines.size(), 1U) << told.lines[1];
   for (const std::string& line : told.lines)
     EXPECT_TRUE(matches(line,
-                        "^messages between ranks of this host take the network: .* [0-9]+ bytes.*"
-                        "/dev/shm has [0-9]+ of [0-9]+ KiB free; mount -o remount,size=50% "
+                        "^messages between ranks of this host take the network: ucx: .+ "
+                        "\\(/dev/shm has [0-9]+ of [0-9]+ KiB free; mount -o remount,size=50% "
                         "/dev/shm, or docker --shm-size"))
         << line;
 }

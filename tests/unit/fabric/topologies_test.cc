@@ -184,6 +184,7 @@ TEST(Topologies, EveryGpuHasItsNearestNic) {
             (Names{"0000:10:1b.0", "0000:10:1b.0", "0000:20:1b.0", "0000:20:1b.0", "0000:90:1b.0",
                    "0000:90:1b.0", "0000:a0:1b.0", "0000:a0:1b.0"}));
   EXPECT_EQ(first_nics("nvidiaDGX2.xml"), Names(16)) << "the file has none";
+  EXPECT_EQ(first_nics("power8gpudistances.xml"), Names(4)) << "the file has none";
 }
 
 // Truncated and bent files: an error or some host, never a crash.
@@ -246,6 +247,7 @@ TEST_F(Ac922, HasThreeGpusPerSocket) {
   EXPECT_EQ(host.gpus[3].numa, 8);
   EXPECT_EQ(distance(host, "0004:05:00.0", "0006:00:00.0"), Distance::kNuma);
   EXPECT_EQ(distance(host, "0004:05:00.0", "0035:04:00.0"), Distance::kAcross);
+  EXPECT_TRUE(host.nics.empty()) << "the tree has no network devices";
   expect_round_trip(host);
 
   Host by_sysfs;
