@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Timing of a collective of any library the way `echelon perf` times (bench/README.md): the median
+ * over samples of the slowest rank's time, each of as many operations as fit in 1 ms. For C and
+ * C++. */
+#ifndef BENCH_PEERS_TIMING_H
+#define BENCH_PEERS_TIMING_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { kSamples = 20, kFewSamples = 3, kWarmups = 5 };
+
+/* What is timed. `combine` gives all ranks the sum, or the largest, of their values. */
+struct timed_call {
+  void (*call)(void);
+  void (*barrier)(void);
+  double (*combine)(double mine, int largest);
+  int overlaps; /* a rank need not wait for all others: never back to back */
+};
+
+struct timing {
+  double seconds; /* of the slowest rank, per operation */
+  double cpu;     /* of all ranks together, per operation */
+};
+
+static double seconds_of(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static struct timing timing_sample(const struct timed_call* of, int operations) {
+  struct timing mine;
+  of->barrier();
+  mine.cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  mine.seconds = seconds_of(CLOCK_MONOTONIC);
+  for (int i = 0; i < operations; ++i) of->call();
+  mine.seconds = (seconds_of(CLOCK_MONOTONIC) - mine.seconds) / operations;
+  mine.cpu = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - mine.cpu) / operations;
+  mine.seconds = of->combine(mine.seconds, 1);
+  mine.cpu = of->combine(mine.cpu, 0);
+  return mine;
+}
+
+static int timing_by_value(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+/* How many operations fit in 1 ms, 1 to 1000. */
+static int timing_batch(double seconds) {
+  const double fit = 1e-3 / seconds;
+  return fit > 1000 ? 1000 : fit < 1 ? 1 : (int)fit;
+}
+
+static struct timing timing_median(const struct timed_call* of) {
+  struct timing one = timing_sample(of, 1), median;
+  double seconds[kSamples], cpu = 0;
+  const int slow = one.seconds > 0.1;
+  const int samples = slow ? kFewSamples : kSamples;
+  int batch;
+  for (int i = 1; i < kWarmups && !slow; ++i) one = timing_sample(of, 1);
+  batch = of->overlaps ? 1 : timing_batch(one.seconds);
+  if (!slow) timing_sample(of, batch);
+  for (int i = 0; i < samples; ++i) {
+    one = timing_sample(of, batch);
+    seconds[i] = one.seconds;
+    cpu += one.cpu / samples;
+  }
+  qsort(seconds, (size_t)samples, sizeof *seconds, timing_by_value);
+  median.seconds = seconds[samples / 2];
+  median.cpu = cpu;
+  return median;
+}
+
+/* ---- values: exact in f32 in any order ---- */
+
+static float timing_input(size_t element, int rank) {
+  return (float)((element + (size_t)rank) % 7);
+}
+
+static float timing_sum(size_t element, int ranks) {
+  float sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += timing_input(element, rank);
+  return sum;
+}
+
+/* A row as `echelon perf --format json` writes it. */
+static void timing_print(size_t bytes, struct timing median, double wrong) {
+  printf("{\"bytes\": %zu, \"time_us\": %.3f, \"cpu_s\": %.9f, \"wrong\": %.0f}\n", bytes,
+         median.seconds * 1e6, median.cpu, wrong);
+  fflush(stdout);
+}
+
+#endif
