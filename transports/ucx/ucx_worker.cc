@@ -128,12 +128,21 @@ ucp_context_h open_context(const UcxConfig& config, const UcxQuiet& quiet) {
   return context;
 }
 
-ucp_worker_h open_worker(ucp_context_h context, const UcxQuiet& quiet) {
+ucp_worker_h open_worker(ucp_context_h context, const UcxConfig& config, const UcxQuiet& quiet) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucp_worker_h worker = nullptr;
-  require(ucp_worker_create(context, &params, &worker), "ucx: creating a worker", quiet);
+  const ucs_status_t status = ucp_worker_create(context, &params, &worker);
+  // It was there when the context was opened.
+  if (status == UCS_ERR_NO_DEVICE) {
+    throw Error(
+        ECH_ERR_SYSTEM,
+        fmt::format("ucx: a network interface that was to be used has gone down, or has "
+                    "gone{}{}; `ip link` shows what there is",
+                    config.devices.empty() ? "" : ": one of ", fmt::join(config.devices, ", ")));
+  }
+  require(status, "ucx: creating a worker", quiet);
   return worker;
 }
 
@@ -160,7 +169,7 @@ UcxWorker::UcxWorker(const UcxConfig& config) {
   }
   if (config.shared_memory) remove_ucx_leftovers();
   context_.reset(open_context(config, quiet));
-  worker_.reset(open_worker(context_.get(), quiet));
+  worker_.reset(open_worker(context_.get(), config, quiet));
   require(ucp_worker_get_efd(worker_.get(), &fd_), "ucx: asking for the descriptor", quiet);
 }
 
