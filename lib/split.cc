@@ -71,11 +71,15 @@ std::string Communicator::show_meeting_point(bool first, int leader, Deadline un
   }
 }
 
-// When this communicator fails, some ranks do not come any more.
+// When this communicator fails, some ranks do not come any more. Until the part's ranks are joined
+// only this communicator can find out that one of them has stopped.
 std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadline until) {
+  const auto check = [this, start = Clock::now()] {
+    control_->check();
+    watch_.waiting(Clock::now() - start);
+  };
   try {
-    return join(identity,
-                {until, options_.interface_name, log_, {}, [this] { control_->check(); }});
+    return join(identity, {until, options_.interface_name, log_, {}, check});
   } catch (const Error&) {
     control_->check();  // the better reason
     throw;

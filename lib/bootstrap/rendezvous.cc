@@ -37,7 +37,7 @@ std::unique_ptr<Control> join(const Identity& identity, const JoinOptions& optio
   auto control =
       std::make_unique<TcpControl>(identity, identity.rank == 0 ? await_ranks(identity, options)
                                                                 : reach_root(identity, options));
-  control->start(options.deadline);
+  control->start(options.deadline, options.check);
   return control;
 }
 

@@ -84,15 +84,15 @@ TcpControl::~TcpControl() {
   service_.join();
 }
 
-void TcpControl::start(Deadline deadline) {
+void TcpControl::start(Deadline deadline, const std::function<void()>& check) {
   if (is_root()) {
     std::unique_lock lock(mutex_);
     send_all(FrameType::kReady, encode_roster(roster_));
     lock.unlock();
-    return wait({"creation", [this] { return unread(); }}, deadline);
+    return wait({"creation", [this] { return unread(); }, false, check}, deadline);
   }
   const auto unready = [](const Inbox& inbox) { return !inbox.ready; };
-  wait({"creation", [&] { return ranks_where(unready); }}, deadline);
+  wait({"creation", [&] { return ranks_where(unready); }, false, check}, deadline);
 }
 
 Channel* TcpControl::channel_of(int rank) {
@@ -225,8 +225,13 @@ void TcpControl::wait(const Wait& wait, Deadline deadline) {
   const bool extend = !is_root() && deadline < Deadline::max() - kAnswerGrace;
   const Deadline limit = extend ? deadline + kAnswerGrace : deadline;
   std::unique_lock lock(mutex_);
-  while (!settled(wait, start, limit))
+  while (!settled(wait, start, limit)) {
     changed_.wait_until(lock, std::min(limit, Clock::now() + kLookAgain));
+    if (!wait.check) continue;
+    lock.unlock();
+    wait.check();
+    lock.lock();
+  }
 }
 
 void TcpControl::set_patience(const Patience& patience) {

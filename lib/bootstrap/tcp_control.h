@@ -34,8 +34,9 @@ class TcpControl final : public Control {
   TcpControl(const Identity& identity, Channels channels);
   ~TcpControl() override;
 
-  // Collective: returns when every rank knows that all have come.
-  void start(Deadline deadline);
+  // Collective: returns when every rank knows that all have come. `check`, if any, is called now
+  // and then meanwhile, and what it throws ends the wait.
+  void start(Deadline deadline, const std::function<void()>& check = nullptr);
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -62,7 +63,8 @@ class TcpControl final : public Control {
   struct Wait {
     const char* what;
     std::function<std::vector<int>()> missing;
-    bool after_goodbye = false;  // else a missing rank that said goodbye is a failure
+    bool after_goodbye = false;             // else a missing rank that said goodbye is a failure
+    std::function<void()> check = nullptr;  // what else may end it, by throwing
   };
   // A rank whose connection has ended. Its host's other ranks may know what it was doing.
   struct Loss {
