@@ -12,6 +12,7 @@
 #include "lib/c_arguments.h"
 #include "lib/c_check.h"
 #include "lib/c_handles.h"
+#include "lib/c_list.h"
 #include "lib/create.h"
 #include "lib/guard.h"
 #include "transports/cuda/driver.h"
@@ -120,6 +121,14 @@ ech_status start(Invocation in, ech_comm* comm, const ech_call* call, ech_reques
   });
 }
 
+// Reads the list and goes on as with one buffer.
+template <typename Go>
+ech_status with(const GivenList& list, Go go) {
+  Invocation in;
+  const ech_status status = guarded([&] { in = read_list(list); });
+  return status == ECH_OK ? go(in) : status;
+}
+
 Invocation barrier() { return {ECH_BARRIER, nullptr, nullptr, 0, ECH_UINT8, ECH_SUM, 0, 0}; }
 
 }  // namespace
@@ -199,6 +208,13 @@ ech_status ech_allreduce(const void* send, void* recv, size_t count, ech_dtype d
   return run({ECH_ALLREDUCE, send, recv, count, dtype, op, 0, 0}, comm);
 }
 
+ech_status ech_allreduce_many(const void* const* send, void* const* recv, const size_t* counts,
+                              size_t buffers, ech_dtype dtype, ech_op op, double prescale,
+                              double postscale, ech_comm* comm) {
+  return with({send, recv, counts, buffers, dtype, op, prescale, postscale, comm},
+              [&](const Invocation& in) { return run(in, comm); });
+}
+
 ech_status ech_reduce_scatter(const void* send, void* recv, size_t count, ech_dtype dtype,
                               ech_op op, ech_comm* comm) {
   return run({ECH_REDUCE_SCATTER, send, recv, count, dtype, op, 0, 0}, comm);
@@ -224,6 +240,14 @@ ech_status ech_barrier(ech_comm* comm) { return run(barrier(), comm); }
 ech_status ech_allreduce_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
                                    ech_op op, ech_comm* comm, void* stream) {
   return run_in(stream, {ECH_ALLREDUCE, send, recv, count, dtype, op, 0, 0}, comm);
+}
+
+ech_status ech_allreduce_many_on_stream(const void* const* send, void* const* recv,
+                                        const size_t* counts, size_t buffers, ech_dtype dtype,
+                                        ech_op op, double prescale, double postscale,
+                                        ech_comm* comm, void* stream) {
+  return with({send, recv, counts, buffers, dtype, op, prescale, postscale, comm},
+              [&](const Invocation& in) { return run_in(stream, in, comm); });
 }
 
 ech_status ech_reduce_scatter_on_stream(const void* send, void* recv, size_t count, ech_dtype dtype,
@@ -253,6 +277,14 @@ ech_status ech_barrier_on_stream(ech_comm* comm, void* stream) {
 ech_status ech_iallreduce(const void* send, void* recv, size_t count, ech_dtype dtype, ech_op op,
                           ech_comm* comm, const ech_call* call, ech_request** request) {
   return start({ECH_ALLREDUCE, send, recv, count, dtype, op, 0, 0}, comm, call, request);
+}
+
+ech_status ech_iallreduce_many(const void* const* send, void* const* recv, const size_t* counts,
+                               size_t buffers, ech_dtype dtype, ech_op op, double prescale,
+                               double postscale, ech_comm* comm, const ech_call* call,
+                               ech_request** request) {
+  return with({send, recv, counts, buffers, dtype, op, prescale, postscale, comm},
+              [&](const Invocation& in) { return start(in, comm, call, request); });
 }
 
 ech_status ech_ireduce_scatter(const void* send, void* recv, size_t count, ech_dtype dtype,

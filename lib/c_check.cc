@@ -6,7 +6,6 @@
 #include "lib/base/dtype.h"
 #include "lib/c_arguments.h"
 #include "lib/guard.h"
-#include "transports/cuda/pointer.h"
 
 namespace echelon {
 namespace {
@@ -28,19 +27,6 @@ const char* in_place_recv(const Invocation& in, const Communicator& comm, Extent
   return send;
 }
 
-std::string text_of(const PointerPlace& place) {
-  return place.kind == MemoryKind::kHost
-             ? std::string("host memory")
-             : fmt::format("the memory of CUDA device {}", place.device);
-}
-
-void check_device(const char* buffer, const PointerPlace& place, Communicator& comm) {
-  const CudaDevice device = comm.gpu().device().device();
-  if (place.device != device)
-    throw invalid(fmt::format("{} is in {}, but the communicator uses device {}", buffer,
-                              text_of(place), device));
-}
-
 // Of the buffers that this rank gives; at least one is in the memory of a GPU.
 void check_places(const PointerPlace* send, const PointerPlace* recv, Communicator& comm) {
   if (send != nullptr && recv != nullptr && send->kind != recv->kind)
@@ -50,7 +36,7 @@ void check_places(const PointerPlace* send, const PointerPlace* recv, Communicat
 }
 
 void check_buffers(Invocation& in, Communicator& comm) {
-  if (in.count == 0) return;
+  if (in.count == 0 || in.list) return;
   const bool is_root = in.root == comm.rank();
   const bool reads = in.collective != ECH_BROADCAST || is_root;
   const bool writes = in.collective != ECH_REDUCE || is_root;
@@ -73,6 +59,19 @@ void check_buffers(Invocation& in, Communicator& comm) {
 }
 
 }  // namespace
+
+std::string text_of(const PointerPlace& place) {
+  return place.kind == MemoryKind::kHost
+             ? std::string("host memory")
+             : fmt::format("the memory of CUDA device {}", place.device);
+}
+
+void check_device(const std::string& buffer, const PointerPlace& place, Communicator& comm) {
+  const CudaDevice device = comm.gpu().device().device();
+  if (place.device != device)
+    throw invalid(fmt::format("{} is in {}, but the communicator uses device {}", buffer,
+                              text_of(place), device));
+}
 
 void check(Invocation& in, const ech_comm* comm) {
   require(comm != nullptr, "comm is NULL");

@@ -72,6 +72,11 @@ Signature signature_of(const Invocation& in) {
   s.root = in.root;
   s.count = in.count;
   s.cuda = in.on_gpu;
+  if (in.list) {
+    s.kind = Signature::kMany;
+    s.buffers = in.list->buffers();
+    s.digest = in.list->digest();
+  }
   return s;
 }
 
@@ -258,6 +263,7 @@ Task Communicator::task_of(const Invocation& in, const Signature& signature) {
   task.output = static_cast<std::byte*>(in.recv);
   if (in.collective == ECH_BROADCAST && rank_ != in.root) task.input = task.output;
   if (in.collective == ECH_REDUCE && rank_ != in.root) task.output = nullptr;
+  if (in.list && !in.list->is_plain()) task.list = in.list;
   task.count = in.count;
   task.bytes = bytes_of(in);
   task.timeout = from_seconds(in.timeout > 0 ? in.timeout : options_.timeout);

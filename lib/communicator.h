@@ -40,6 +40,7 @@ struct Invocation {
   bool on_gpu = false;     // the buffers are in its memory
   bool in_stream = false;  // begins when `stream` has come to it, which waits for its end
   void* stream = nullptr;
+  std::shared_ptr<const BufferList> list = nullptr;  // of an allreduce of many buffers
 };
 
 // What a communicator has of GPUs.

@@ -18,9 +18,14 @@ namespace {
 
 constexpr std::size_t kElementsPerLine = 64;  // segments begin at multiples of it
 
+// A segment of a list may be packed. With what rounding adds at most 8 MiB, for each of 8 lanes.
+constexpr std::size_t kMostPacked = (8 << 20) - kElementsPerLine * sizeof(double);
+
 // Elements per block of a segment, all segments but the last equal.
-std::size_t segment_elements(const Plan& plan, std::size_t count, std::size_t bytes) {
-  const std::size_t wanted = plan.choice.best.recipe.segment;
+std::size_t segment_elements(const Plan& plan, const Task& task) {
+  const std::size_t count = task.count, bytes = task.bytes;
+  std::size_t wanted = plan.choice.best.recipe.segment;
+  if (task.list && (wanted == 0 || wanted > kMostPacked)) wanted = kMostPacked;
   if (wanted == 0 || wanted >= bytes) return count;
   const std::size_t segments = (bytes + wanted - 1) / wanted;
   const std::size_t even = (count + segments - 1) / segments;
@@ -40,7 +45,7 @@ void set_host_speed(Host& host, double bytes_per_second) {
 
 void Communicator::set_plan(Task& task, Plans& plans) {
   const Plan& plan = plans.get({task.goal.collective, task.bytes, task.goal.root});
-  task.segment = segment_elements(plan, task.count, task.bytes);
+  task.segment = segment_elements(plan, task);
   task.program = task.segment >= task.count ? &plan.whole : &plan.cut;
 }
 

@@ -34,6 +34,15 @@ struct Division {
   int divisor = 1;
 };
 
+// to[i] = from[i] * factor, i < count, of a floating type, as echelon::scale() does it.
+struct Scaling {
+  ech_dtype dtype = ECH_FLOAT32;
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;  // may be `to`
+  std::size_t count = 0;
+  double factor = 1;
+};
+
 class Memory {
  public:
   virtual ~Memory() = default;
@@ -53,6 +62,7 @@ class Memory {
   virtual void copy(int lane, std::byte* to, const std::byte* from, std::size_t bytes) = 0;
   virtual void reduce(int lane, const Reduction& work) = 0;
   virtual void divide(int lane, const Division& work) = 0;
+  virtual void scale(int lane, const Scaling& work) = 0;
 
   // Whether everything that was given to the lane is done. Throws when it cannot be.
   virtual bool done(int lane) = 0;

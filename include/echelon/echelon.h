@@ -381,6 +381,7 @@ ECH_API void ech_text_free(char* text);
 }
 #endif
 
+#include "echelon/many.h"
 #include "echelon/statistics.h"
 
 #endif /* ECHELON_ECHELON_H_ */

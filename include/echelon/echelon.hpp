@@ -99,6 +99,32 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+// Buffers for Communicator::allreduce_many, and what their elements are multiplied by.
+template <typename T>
+class BufferList {
+ public:
+  explicit BufferList(double prescale = 1, double postscale = 1)
+      : prescale_(prescale), postscale_(postscale) {}
+  void add(const T* send, T* recv, std::size_t count) {
+    send_.push_back(send);
+    recv_.push_back(recv);
+    counts_.push_back(count);
+  }
+
+  const void* const* send() const noexcept { return send_.data(); }
+  void* const* recv() const noexcept { return recv_.data(); }
+  const std::size_t* counts() const noexcept { return counts_.data(); }
+  std::size_t size() const noexcept { return counts_.size(); }
+  double prescale() const noexcept { return prescale_; }
+  double postscale() const noexcept { return postscale_; }
+
+ private:
+  std::vector<const void*> send_;
+  std::vector<void*> recv_;
+  std::vector<std::size_t> counts_;
+  double prescale_, postscale_;
+};
+
 // ---- requests -----------------------------------------------------------------------------------
 
 // A started operation. Destroying one that has not been waited for waits and ignores its failure.
@@ -193,6 +219,11 @@ class Communicator {
     throw_unless_ok(ech_allreduce(send, recv, count, dtype_of<T>, op, get()));
   }
   template <typename T>
+  void allreduce_many(const BufferList<T>& list, ech_op op = ECH_SUM) {
+    throw_unless_ok(ech_allreduce_many(list.send(), list.recv(), list.counts(), list.size(),
+                                       dtype_of<T>, op, list.prescale(), list.postscale(), get()));
+  }
+  template <typename T>
   void reduce_scatter(const T* send, T* recv, std::size_t count, ech_op op = ECH_SUM) {
     throw_unless_ok(ech_reduce_scatter(send, recv, count, dtype_of<T>, op, get()));
   }
@@ -215,6 +246,12 @@ class Communicator {
   template <typename T>
   void allreduce_on_stream(const T* send, T* recv, std::size_t count, ech_op op, void* stream) {
     throw_unless_ok(ech_allreduce_on_stream(send, recv, count, dtype_of<T>, op, get(), stream));
+  }
+  template <typename T>
+  void allreduce_many_on_stream(const BufferList<T>& list, ech_op op, void* stream) {
+    throw_unless_ok(ech_allreduce_many_on_stream(list.send(), list.recv(), list.counts(),
+                                                 list.size(), dtype_of<T>, op, list.prescale(),
+                                                 list.postscale(), get(), stream));
   }
   template <typename T>
   void reduce_scatter_on_stream(const T* send, T* recv, std::size_t count, ech_op op,
@@ -245,6 +282,14 @@ class Communicator {
                      const ech_call* call = nullptr) {
     return started([&](ech_request** request) {
       return ech_iallreduce(send, recv, count, dtype_of<T>, op, get(), call, request);
+    });
+  }
+  template <typename T>
+  Request iallreduce_many(const BufferList<T>& list, ech_op op = ECH_SUM,
+                          const ech_call* call = nullptr) {
+    return started([&](ech_request** request) {
+      return ech_iallreduce_many(list.send(), list.recv(), list.counts(), list.size(), dtype_of<T>,
+                                 op, list.prescale(), list.postscale(), get(), call, request);
     });
   }
   template <typename T>

@@ -19,10 +19,16 @@ constexpr std::uint64_t kEntries = 64;
 
 enum State : std::uint64_t { kNone, kRunning, kEnded };
 
+// A list has no root.
+std::uint32_t packed_root(const Signature& s) {
+  if (s.kind == Signature::kMany) return std::uint32_t{s.digest} << 16 | s.buffers;
+  return static_cast<std::uint32_t>(s.root);
+}
+
 std::uint64_t packed(const Signature& s) {
   return std::uint64_t{s.kind} | std::uint64_t{s.cuda} << 7 | std::uint64_t{s.collective} << 8 |
          std::uint64_t{s.dtype} << 16 | std::uint64_t{s.op} << 24 |
-         std::uint64_t{static_cast<std::uint32_t>(s.root)} << 32;
+         std::uint64_t{packed_root(s)} << 32;
 }
 
 Signature unpacked(std::uint64_t what, std::uint64_t count) {
@@ -32,8 +38,13 @@ Signature unpacked(std::uint64_t what, std::uint64_t count) {
   s.collective = what >> 8 & 0xff;
   s.dtype = what >> 16 & 0xff;
   s.op = what >> 24 & 0xff;
-  s.root = static_cast<std::int32_t>(what >> 32);
   s.count = count;
+  if (s.kind == Signature::kMany) {
+    s.buffers = what >> 32 & 0xffff;
+    s.digest = what >> 48 & 0xffff;
+  } else {
+    s.root = static_cast<std::int32_t>(what >> 32);
+  }
   return s;
 }
 
@@ -51,7 +62,7 @@ struct Activity::Entry {
 };
 
 bool Signature::is_valid() const {
-  return kind <= kStatistics && echelon::is_valid(static_cast<ech_collective>(collective)) &&
+  return kind <= kMany && echelon::is_valid(static_cast<ech_collective>(collective)) &&
          echelon::is_valid(static_cast<ech_dtype>(dtype)) &&
          echelon::is_valid(static_cast<ech_op>(op));
 }
@@ -60,7 +71,8 @@ std::string Signature::name() const {
   if (kind == kDestroy) return "destroy";
   if (kind == kSplit) return "split";
   if (kind == kStatistics) return "exchange of statistics";
-  return std::string(name_of(static_cast<ech_collective>(collective)));
+  const std::string_view name = name_of(static_cast<ech_collective>(collective));
+  return std::string(name) + (kind == kMany ? "_many" : "");
 }
 
 // The upper bits of a product mix all bits of the factors (Knuth, TAOCP 3, 6.4).
@@ -82,7 +94,10 @@ std::string difference(const Signature& mine, const Signature& theirs) {
   if (mine.op != theirs.op)
     parts.push_back(fmt::format("op {}", name(static_cast<ech_op>(mine.op))));
   if (mine.root != theirs.root) parts.push_back(fmt::format("root {}", mine.root));
+  if (mine.buffers != theirs.buffers) parts.push_back(fmt::format("{} buffers", mine.buffers));
   if (mine.cuda != theirs.cuda) parts.push_back(mine.cuda ? "CUDA memory" : "host memory");
+  if (mine.digest != theirs.digest && parts.empty())
+    parts.push_back(fmt::format("counts and factors {:04x}", mine.digest));
   return fmt::format("{}", fmt::join(parts, " and "));
 }
 

@@ -20,7 +20,7 @@ namespace echelon {
 
 // What the caller asked for, in which all ranks must agree.
 struct Signature {
-  enum Kind : std::uint8_t { kCollective, kDestroy, kSplit, kStatistics };
+  enum Kind : std::uint8_t { kCollective, kDestroy, kSplit, kStatistics, kMany };
   Kind kind = kCollective;
   std::uint8_t collective = ECH_BARRIER;
   std::uint8_t dtype = ECH_UINT8;
@@ -28,6 +28,8 @@ struct Signature {
   bool cuda = false;  // the buffers lie in the memory of GPUs
   std::int32_t root = 0;
   std::uint64_t count = 0;
+  std::uint16_t buffers = 0;  // of kMany: how many
+  std::uint16_t digest = 0;   // and of their counts and factors
 
   bool operator==(const Signature&) const = default;
   bool is_valid() const;                            // false for numbers that name nothing

@@ -36,6 +36,11 @@ SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
   view.block_units = program.units / program.blocks;
   view.elements = end - begin;
   view.element_size = element;
+  if (task.list) {
+    work.list = task.list.get();
+    work.list_begin = begin;
+    return work;
+  }
   const bool one_block_in = task.goal.collective == ECH_ALLGATHER;
   const bool one_block_out = task.goal.collective == ECH_REDUCE_SCATTER;
   view.input = {task.input + begin * element, one_block_in ? 0 : stride};
@@ -46,7 +51,7 @@ SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
 
 // Whether the steps need memory that is not the caller's.
 bool needs_scratch(const Task& task) {
-  return task.output == nullptr || task.program->work_outside_own_block;
+  return !task.list && (task.output == nullptr || task.program->work_outside_own_block);
 }
 
 std::size_t segments_of(const Task& task) { return (task.count + task.segment - 1) / task.segment; }
@@ -106,6 +111,7 @@ void Engine::fail_thrown() {
 
 void Engine::release(Operation* operation) {
   assert(operation->done());
+  operation->task_.list.reset();
   free_.push_back(operation);
 }
 
@@ -286,7 +292,7 @@ void Engine::run(const Task& task) {
 }
 
 bool Engine::is_direct(const Task& task) const {
-  return task.program != nullptr && task.program->one_allreduce_call &&
+  return task.program != nullptr && task.program->one_allreduce_call && !task.list &&
          task.segment >= task.count && active_ == 0 && queue_.empty() && failure_ == ECH_OK &&
          parts_.group != nullptr;
 }

@@ -28,4 +28,8 @@ void HostMemory::divide(int, const Division& work) {
   echelon::divide(work.dtype, work.data, work.count, work.divisor);
 }
 
+void HostMemory::scale(int, const Scaling& work) {
+  echelon::scale(work.dtype, work.to, work.from, work.count, work.factor);
+}
+
 }  // namespace echelon

@@ -17,6 +17,7 @@ class HostMemory final : public Memory {
   void copy(int lane, std::byte* to, const std::byte* from, std::size_t bytes) override;
   void reduce(int lane, const Reduction& work) override;
   void divide(int lane, const Division& work) override;
+  void scale(int lane, const Scaling& work) override;
   bool done(int) override { return true; }
   void settle() noexcept override {}
   Waitable* news() override { return nullptr; }

@@ -22,6 +22,7 @@ void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
   awaits_memory_ = false;
   failed_ = nullptr;
   spare_.splice(spare_.end(), unconfirmed_);
+  if (work_.list != nullptr) gather();
   if (scratch_stride == 0) return;
   const std::size_t bytes = scratch_stride * work.program->blocks;
   work_.view.work = {media_.memory->reserve(media_.lane, Memory::Use::kWork, bytes),
@@ -79,8 +80,48 @@ void Segment::deliver() {
   if (work_.divisor > 1)
     media_.memory->divide(media_.lane,
                           {work_.dtype, result, view.count(work_.result), work_.divisor});
+  if (work_.list != nullptr) scatter();
   if (work_.deliver_to != nullptr)
     media_.memory->copy(media_.lane, work_.deliver_to, result, view.bytes(work_.result));
+}
+
+// What lies in one piece is worked on where it is, the rest as a packed copy; scatter() brings the
+// result back.
+void Segment::gather() {
+  const BufferList& list = *work_.list;
+  View& view = work_.view;
+  const std::size_t begin = work_.list_begin, end = begin + view.elements;
+  const BufferList::Part first = list.part(begin, end);
+  const bool one_piece = first.count == view.elements;
+  view.input.data = first.input;
+  view.work.data = first.output;
+  if (one_piece && list.factors().before == 1) return;
+  if (!one_piece)
+    view.work.data =
+        media_.memory->reserve(media_.lane, Memory::Use::kWork, view.elements * view.element_size);
+  view.input.data = view.work.data;
+  std::byte* at = view.work.data;
+  list.each(begin, end, [&](const BufferList::Part& part) {
+    move(at, part.input, part.count, list.factors().before);
+    at += part.count * view.element_size;
+  });
+}
+
+void Segment::scatter() {
+  const View& view = work_.view;
+  const std::byte* at = view.work.data;
+  const std::size_t begin = work_.list_begin, end = begin + view.elements;
+  work_.list->each(begin, end, [&](const BufferList::Part& part) {
+    move(part.output, at, part.count, work_.list->factors().after);
+    at += part.count * view.element_size;
+  });
+}
+
+void Segment::move(std::byte* to, const std::byte* from, std::size_t count, double factor) {
+  if (factor != 1)
+    media_.memory->scale(media_.lane, {work_.dtype, to, from, count, factor});
+  else if (to != from)
+    media_.memory->copy(media_.lane, to, from, count * work_.view.element_size);
 }
 
 void Segment::start_copies(const Step& step) {

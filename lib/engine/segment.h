@@ -5,6 +5,7 @@
 #include <list>
 #include <vector>
 
+#include "lib/engine/buffer_list.h"
 #include "lib/engine/link_meter.h"
 #include "lib/engine/program.h"
 #include "lib/engine/turns.h"
@@ -24,9 +25,11 @@ struct SegmentWork {
   View view;
   ech_dtype dtype = ECH_UINT8;
   ech_op op = ECH_SUM;
-  Slice result;                     // what the segment leaves, in work
-  int divisor = 1;                  // of the result; 1: leave it
-  std::byte* deliver_to = nullptr;  // where to copy the result; nullptr: it is in its place
+  Slice result;                      // what the segment leaves, in work
+  int divisor = 1;                   // of the result; 1: leave it
+  std::byte* deliver_to = nullptr;   // where to copy the result; nullptr: it is in its place
+  const BufferList* list = nullptr;  // holds input and result, instead of the view
+  std::size_t list_begin = 0;        // the segment's first element in it
   std::uint64_t number = 0;
   std::uint64_t index = 0;        // in its operation
   std::uint64_t first_turn = 0;   // of the operation's group calls
@@ -53,7 +56,8 @@ class Segment {
   Operation* operation() const { return work_.operation; }
 
   // Takes over the lane. The view's work blocks are set by the caller, or, when `scratch_stride`
-  // is not 0, point to memory of the segment's own with that many bytes per block.
+  // is not 0, point to memory of the segment's own with that many bytes per block. Of a list, the
+  // segment's part is packed into such memory, unless it lies in one piece.
   void begin(const SegmentWork& work, std::size_t scratch_stride);
 
   // Goes as far as it can. True when anything changed; then ended() or failed() may have.
@@ -97,7 +101,10 @@ class Segment {
   bool complete(const Step& step);
   bool apply_merges(const Step& step, bool sends_done);
   void apply(const Merge& merge);
+  void gather();
   void deliver();
+  void scatter();
+  void move(std::byte* to, const std::byte* from, std::size_t count, double factor);
   bool all_done(const std::vector<Completion>& completions, std::size_t begin, std::size_t end);
   Tag tag(const Hop& message) const;
   Tag confirmation_tag(const Hop& message) const { return tag(message) | kConfirmation; }

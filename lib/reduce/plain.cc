@@ -130,6 +130,13 @@ void divide_plain(std::byte* data, std::size_t count, int divisor) {
   }
 }
 
+template <typename Type>
+void scale_plain(const ScaleTask& task) {
+  const auto factor = static_cast<typename Type::Value>(task.factor);
+  for (std::size_t i = 0; i < task.count; ++i)
+    store<Type>(task.out, i, load<Type>(task.in, i) * factor);
+}
+
 template <typename Type, typename Wrapping = Type>
 ReduceKernel choose(ech_op op) {
   switch (op) {
@@ -196,6 +203,21 @@ DivideKernel plain_divide(ech_dtype dtype) {
       return divide_plain<Float64>;
   }
   return nullptr;
+}
+
+ScaleKernel plain_scale(ech_dtype dtype) {
+  switch (dtype) {
+    case ECH_FLOAT16:
+      return scale_plain<Float16>;
+    case ECH_BFLOAT16:
+      return scale_plain<Bfloat16>;
+    case ECH_FLOAT32:
+      return scale_plain<Float32>;
+    case ECH_FLOAT64:
+      return scale_plain<Float64>;
+    default:
+      return nullptr;
+  }
 }
 
 }  // namespace echelon

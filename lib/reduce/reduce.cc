@@ -60,6 +60,11 @@ void divide(ech_dtype dtype, std::byte* data, std::size_t count, int divisor) {
   (is_integer(dtype) ? plain_divide(dtype) : float_divide(dtype))(data, count, divisor);
 }
 
+void scale(ech_dtype dtype, std::byte* out, const std::byte* in, std::size_t count, double factor) {
+  assert(!is_integer(dtype));
+  if (count > 0) float_scale(dtype)({out, in, count, factor});
+}
+
 void copy(std::byte* out, const std::byte* in, std::size_t bytes) {
   if (out == in || bytes == 0) return;
   if (bytes >= kStreamBytes)

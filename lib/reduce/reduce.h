@@ -34,6 +34,11 @@ void reduce(ech_dtype dtype, ech_op op, const std::byte* a, const std::byte* b, 
 // divide in float32 and are rounded once; NaN as above. Thread-safe, no allocation.
 void divide(ech_dtype dtype, std::byte* data, std::size_t count, int divisor);
 
+// out[i] = in[i] * factor, for types of floats. 16-bit types multiply in float32, to which the
+// factor is rounded as it is for float32 itself, and are rounded once; NaN as above. `out` may be
+// `in`. Thread-safe, no allocation.
+void scale(ech_dtype dtype, std::byte* out, const std::byte* in, std::size_t count, double factor);
+
 // memcpy, but from 8 MiB on with stores that bypass the cache.
 void copy(std::byte* out, const std::byte* in, std::size_t bytes);
 

@@ -38,7 +38,7 @@ struct Float {
   static HWY_INLINE void store(V v, std::byte* to) {
     hn::StoreU(canonical(d, v), d, reinterpret_cast<T*>(to));
   }
-  static HWY_INLINE auto all(int value) { return hn::Set(d, static_cast<T>(value)); }
+  static HWY_INLINE auto all(double value) { return hn::Set(d, static_cast<T>(value)); }
 };
 
 struct Float16 {
@@ -53,7 +53,7 @@ struct Float16 {
   static HWY_INLINE void store(V v, std::byte* to) {
     hn::StoreU(hn::DemoteTo(d16, canonical(d, v)), d16, reinterpret_cast<hwy::float16_t*>(to));
   }
-  static HWY_INLINE auto all(int value) { return hn::Set(d, static_cast<float>(value)); }
+  static HWY_INLINE auto all(double value) { return hn::Set(d, static_cast<float>(value)); }
 };
 
 // Computed as two vectors, the even and the odd elements: shifts and masks, no shuffles. A template
@@ -83,7 +83,7 @@ struct Bfloat16 {
     const auto odd = hn::BitCast(d16, rounded(v.odd));
     hn::StoreU(hn::OddEven(odd, even), d16, reinterpret_cast<std::uint16_t*>(to));
   }
-  static HWY_INLINE V all(int value) {
+  static HWY_INLINE V all(double value) {
     const auto v = hn::Set(d, static_cast<F>(value));
     return {v, v};
   }
@@ -96,18 +96,29 @@ struct Quotient {
   }
 };
 
-template <typename Type>
-void divide_simd(std::byte* data, std::size_t count, int divisor) {
+// out[i] = Op(in[i], by).
+template <typename Type, typename Op>
+void combine_simd(const ScaleTask& task, double by) {
   constexpr std::size_t kBytes = Type::kBytes;
-  const auto by = Type::all(divisor);
-  const std::size_t bytes = count * Type::kElementBytes;
+  const auto operand = Type::all(by);
+  const std::size_t bytes = task.count * Type::kElementBytes;
   std::size_t done = 0;
   for (; done + kBytes <= bytes; done += kBytes)
-    Type::store(combine<Quotient>(Type::load(data + done), by), data + done);
+    Type::store(combine<Op>(Type::load(task.in + done), operand), task.out + done);
   alignas(64) std::byte rest[kBytes] = {};
-  std::memcpy(rest, data + done, bytes - done);
-  Type::store(combine<Quotient>(Type::load(rest), by), rest);
-  std::memcpy(data + done, rest, bytes - done);
+  std::memcpy(rest, task.in + done, bytes - done);
+  Type::store(combine<Op>(Type::load(rest), operand), rest);
+  std::memcpy(task.out + done, rest, bytes - done);
+}
+
+template <typename Type>
+void divide_simd(std::byte* data, std::size_t count, int divisor) {
+  combine_simd<Type, Quotient>({data, data, count, 0}, divisor);
+}
+
+template <typename Type>
+void scale_simd(const ScaleTask& task) {
+  combine_simd<Type, Prod>(task, task.factor);
 }
 
 ReduceKernel choose_float(ech_dtype dtype, ech_op op) {
@@ -146,6 +157,24 @@ DivideKernel choose_divide(ech_dtype dtype) {
   return plain_divide(dtype);
 }
 
+ScaleKernel choose_scale(ech_dtype dtype) {
+  if constexpr (!kEmulated) {
+    switch (dtype) {
+      case ECH_FLOAT16:
+        return scale_simd<Float16>;
+      case ECH_BFLOAT16:
+        return scale_simd<Bfloat16<float>>;
+      case ECH_FLOAT32:
+        return scale_simd<Float<float>>;
+      case ECH_FLOAT64:
+        return scale_simd<Float<double>>;
+      default:
+        break;
+    }
+  }
+  return plain_scale(dtype);
+}
+
 const char* target() {
   return HWY_TARGET == HWY_AVX3   ? "avx512"
          : HWY_TARGET == HWY_AVX2 ? "avx2"
@@ -176,6 +205,7 @@ namespace echelon {
 
 HWY_EXPORT(choose_float);
 HWY_EXPORT(choose_divide);
+HWY_EXPORT(choose_scale);
 HWY_EXPORT(target);
 HWY_EXPORT(stream);
 
@@ -184,6 +214,8 @@ ReduceKernel float_reduce(ech_dtype dtype, ech_op op) {
 }
 
 DivideKernel float_divide(ech_dtype dtype) { return HWY_DYNAMIC_DISPATCH(choose_divide)(dtype); }
+
+ScaleKernel float_scale(ech_dtype dtype) { return HWY_DYNAMIC_DISPATCH(choose_scale)(dtype); }
 
 const char* simd_target() { return HWY_DYNAMIC_DISPATCH(target)(); }
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import numbers
-from typing import Any, Optional, Type
+from ctypes import c_size_t, c_void_p
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type
 
 import numpy as np
 
@@ -35,12 +37,16 @@ def call_of(view: Optional[View], timeout: Optional[float], stream: Optional[int
     return Call(ctypes.sizeof(Call), timeout or 0, 0, stream)
 
 
-def _scaled(tensor: Any, factor: float, dtype: Optional[str]) -> Any:
+def _expect_floats(view: View) -> None:
+    if view.dtype not in FLOATING:
+        raise InvalidError("only arrays of floating-point numbers can be scaled")
+
+
+def _scaled(tensor: Any, factor: float) -> Any:
     """A copy, by the array's own arithmetic; the array itself where there is nothing to do."""
     if factor == 1:
         return tensor
-    if view_of(tensor).dtype not in FLOATING or dtype is not None:
-        raise InvalidError("only arrays of floating-point numbers can be scaled")
+    _expect_floats(view_of(tensor))
     if isinstance(tensor, np.ndarray):
         return np.multiply(tensor, factor, dtype=tensor.dtype)
     return tensor * factor
@@ -60,6 +66,76 @@ def _result(view: View, given: Any) -> Any:
     return view.array[()] if is_number else view.array
 
 
+@dataclass(frozen=True)
+class Scaling:
+    """What happens to the elements on the way. The library multiplies, but where they are
+    compressed: there NumPy does it, with all their bits."""
+
+    compression: Type[Compressor] = Compression.none
+    before: float = 1.0
+    after: float = 1.0
+
+    @property
+    def by_library(self) -> bool:
+        return self.compression is Compression.none
+
+    @property
+    def factors(self) -> Tuple[float, float]:
+        """What the library is to multiply by."""
+        return (self.before, self.after) if self.by_library else (1.0, 1.0)
+
+
+class Part:
+    """One array of an allreduce: what is sent, where the sum goes, and what the caller gets."""
+
+    def __init__(self, tensor: Any, scaling: Scaling, out: Optional[Any], dtype: Optional[str],
+                 stream: Optional[int]) -> None:
+        self.scaling = scaling
+        self._tensor, self._out = tensor, out
+        scaled = tensor if scaling.by_library else _scaled(tensor, scaling.before)
+        small, self._context = scaling.compression.compress(scaled)
+        self._as_is = small is scaled
+        self.sent = view_of(small, scaling.compression.dtype or dtype, stream)
+        self.element = self.sent.to_reduce()
+        if (scaling.before, scaling.after) != (1, 1):
+            _expect_floats(self.sent)
+        self.received = output_for(self.sent, out if self._as_is else None, self.sent.shape,
+                                   stream)
+
+    def result(self) -> Any:
+        """When the operation has ended."""
+        after = 1.0 if self.scaling.by_library else self.scaling.after
+        if self._as_is:
+            _scale(self.received, after)
+            return _result(self.received, self._tensor)
+        wide = self.scaling.compression.decompress(self.received.array, self._context)
+        wide *= wide.dtype.type(after)
+        if self._out is None:
+            return wide
+        self._out[...] = wide
+        return self._out
+
+
+def start_many(members: ProcessSet, parts: Sequence[Part], op: ReduceOp, timeout: Optional[float],
+               stream: Optional[int]) -> List[Request]:
+    """One operation for those that are alike: of one type and in the same memory."""
+    alike: Dict[Tuple[int, bool], List[Part]] = {}
+    for part in parts:
+        alike.setdefault((part.element.code, part.sent.on_gpu), []).append(part)
+    requests = []
+    for (code, _), group in alike.items():
+        pointers, sizes = c_void_p * len(group), c_size_t * len(group)
+        requests.append(members.start(
+            "iallreduce_many",
+            (pointers(*[part.sent.address for part in group]),
+             pointers(*[part.received.address for part in group]),
+             sizes(*[part.sent.count for part in group]), len(group), code, op,
+             *group[0].scaling.factors),
+            call_of(group[0].sent, timeout, stream),
+            [(part.sent, part.received) for part in group]))
+    return requests
+
+
 def allreduce_async(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None,
                     compression: Type[Compressor] = Compression.none,
                     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
@@ -69,30 +145,14 @@ def allreduce_async(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] 
     """Starts an allreduce(); synchronize() gives its result. Progress is made inside calls of this
     module: call poll() now and then when computing meanwhile."""
     members = set_of(process_set)
-    scaled = _scaled(tensor, prescale_factor, dtype)
-    small, context = compression.compress(scaled)
-    as_is = small is scaled
-    sent = view_of(small, compression.dtype or dtype, stream)
-    element = sent.to_reduce()
-    if postscale_factor != 1 and element.name not in FLOATING:
-        raise InvalidError("only arrays of floating-point numbers can be scaled")
-    received = output_for(sent, out if as_is else None, sent.shape, stream)
-
-    def result() -> Any:
-        if as_is:
-            _scale(received, postscale_factor)
-            return _result(received, tensor)
-        wide = compression.decompress(received.array, context)
-        wide *= wide.dtype.type(postscale_factor)
-        if out is None:
-            return wide
-        out[...] = wide
-        return out
-
+    part = Part(tensor, Scaling(compression, prescale_factor, postscale_factor), out, dtype, stream)
+    if part.scaling.factors != (1, 1):
+        return Handle(start_many(members, [part], op, timeout, stream), part.result, name)
+    sent, received = part.sent, part.received
     request = members.start(
-        "iallreduce", (sent.address, received.address, sent.count, element.code, op),
+        "iallreduce", (sent.address, received.address, sent.count, part.element.code, op),
         call_of(sent, timeout, stream), (sent, received))
-    return Handle([request], result, name)
+    return Handle([request], part.result, name)
 
 
 def allreduce(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None,

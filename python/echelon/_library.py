@@ -71,6 +71,8 @@ _PROTOTYPES: Dict[str, List[Any]] = {
     "ech_comm_host_index": _NUMBER,
     "ech_comm_host_count": _NUMBER,
     "ech_iallreduce": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, *_START],
+    "ech_iallreduce_many": [_OUT, _OUT, POINTER(c_size_t), c_size_t, c_int, c_int, c_double,
+                            c_double, c_void_p, *_START],
     "ech_ireduce_scatter": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, *_START],
     "ech_iallgather": [c_void_p, c_void_p, c_size_t, c_int, c_void_p, *_START],
     "ech_ibroadcast": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, *_START],

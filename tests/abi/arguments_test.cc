@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "echelon/echelon.h"
 
@@ -76,6 +77,64 @@ TEST_F(Arguments, OfCollectives) {
   EXPECT_EQ(a[1], 2);
   EXPECT_EQ(ech_allreduce(a, b, 8, f32, sum, comm), ECH_OK) << "a refused call changed something";
   EXPECT_EQ(b[7], 8);
+}
+
+class ManyArguments : public Arguments {
+ protected:
+  ech_status many() {
+    return ech_allreduce_many(send, recv, counts, 3, dtype, op, before, after, comm);
+  }
+
+  // `value` is what `place` must not be.
+  template <typename T, typename V>
+  void expect_wrong(T& place, V value, const char* what) {
+    const T right = std::exchange(place, value);
+    expect_invalid(many(), what);
+    place = right;
+  }
+
+  float c[8] = {};
+  const void* send[3] = {a, nullptr, c};
+  void* recv[3] = {b, nullptr, c};
+  std::size_t counts[3] = {8, 0, 8};
+  ech_dtype dtype = ECH_FLOAT32;
+  ech_op op = ECH_SUM;
+  double before = 1, after = 1;
+};
+
+TEST_F(ManyArguments, AreRefused) {
+  expect_wrong(comm, nullptr, "comm");
+  expect_wrong(dtype, bad<ech_dtype>(10), "dtype");
+  expect_wrong(op, bad<ech_op>(-1), "op");
+  expect_wrong(send[0], nullptr, "send[0] is NULL");
+  expect_wrong(recv[2], nullptr, "recv[2] is NULL");
+  expect_wrong(recv[2], b + 7, "recv[0] and recv[2] overlap");
+  expect_wrong(recv[2], a, "send[0] and recv[2] overlap");
+  expect_wrong(send[2], c + 1, "send[2] and recv[2] overlap");
+  expect_wrong(counts[2], SIZE_MAX / 4, "counts[2]");
+  expect_wrong(counts[0], PTRDIFF_MAX / 4 - 7, "counts[2]");
+  expect_invalid(ech_allreduce_many(nullptr, recv, counts, 3, dtype, op, 1, 1, comm), "send");
+  expect_invalid(ech_allreduce_many(send, nullptr, counts, 3, dtype, op, 1, 1, comm), "recv");
+  expect_invalid(ech_allreduce_many(send, recv, nullptr, 3, dtype, op, 1, 1, comm), "counts");
+  expect_invalid(
+      ech_iallreduce_many(send, recv, counts, 3, dtype, op, 1, 1, comm, nullptr, nullptr),
+      "request");
+  EXPECT_EQ(ech_allreduce_many_on_stream(send, recv, counts, 3, dtype, op, 1, 1, comm, nullptr),
+            ECH_ERR_UNSUPPORTED);
+  dtype = ECH_INT32;
+  expect_wrong(before, 0.5, "prescale is 0.5, but elements of type i32");
+  expect_wrong(after, std::nan(""), "postscale");
+  for (float value : b) EXPECT_EQ(value, 0) << "a refused call wrote to recv";
+}
+
+TEST_F(ManyArguments, AreTaken) {
+  EXPECT_EQ(ech_allreduce_many(nullptr, nullptr, nullptr, 0, dtype, op, 2, 3, comm), ECH_OK);
+  send[2] = a;  // may be read twice
+  before = 2, after = 0.25;
+  EXPECT_EQ(many(), ECH_OK) << ech_last_error();
+  EXPECT_EQ(b[7], 4);
+  EXPECT_EQ(c[7], 4);
+  EXPECT_EQ(a[7], 8);
 }
 
 TEST_F(Arguments, OfRequests) {

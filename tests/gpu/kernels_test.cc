@@ -100,6 +100,19 @@ TEST_F(KernelsTest, DivideEveryTypeToTheBit) {
     }
 }
 
+TEST_F(KernelsTest, ScaleEveryFloatToTheBit) {
+  for (ech_dtype dtype : {ECH_FLOAT16, ECH_BFLOAT16, ECH_FLOAT32, ECH_FLOAT64})
+    for (double factor : {1.0, -0.5, 1.0 / 3, 1e-30, 1e300}) {
+      const std::size_t width = size_of(dtype);
+      Bytes expected = special_values(dtype, kCount);
+      const DeviceBytes data = upload(expected), out = upload(Bytes(expected.size()));
+      kernels_->scale(stream_.get(), {dtype, out.get(), data.get(), kCount, factor});
+      for (std::size_t at = 0; at < expected.size(); at += width)
+        reference_product(dtype, &expected[at], factor);
+      EXPECT_EQ(download(out.get(), expected.size()), expected) << name(dtype) << " x " << factor;
+    }
+}
+
 // Off the alignment that whole words need, and not a multiple of them.
 TEST_F(KernelsTest, TakeAnyAddressAndCount) {
   const Bytes input = special_values(ECH_UINT8, 1000);

@@ -104,6 +104,25 @@ TEST(Wrapper, NonblockingCollectives) {
   });
 }
 
+TEST(Wrapper, ManyBuffers) {
+  on_ranks([](ech::Communicator& comm) {
+    const float mine = 1.0F + static_cast<float>(comm.rank());
+    float a = mine, b[2] = {mine, mine}, sum = 0;
+    ech::BufferList<float> list(0.5, 4);
+    list.add(&a, &sum, 1);
+    list.add(b, b, 2);
+    EXPECT_EQ(list.size(), 2u);
+    comm.allreduce_many(list);
+    EXPECT_EQ(sum, 12);
+    EXPECT_EQ(b[1], 12);
+    EXPECT_EQ(a, mine);
+    comm.iallreduce_many(list, ECH_MAX).wait();
+    EXPECT_EQ(sum, 6);
+    EXPECT_EQ(b[0], 24);
+    EXPECT_THROW(comm.allreduce_many_on_stream(list, ECH_SUM, nullptr), ech::Error);
+  });
+}
+
 TEST(Wrapper, HalfTypes) {
   on_ranks([](ech::Communicator& comm) {
     const ech::Float16 one{0x3c00};

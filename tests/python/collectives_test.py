@@ -87,6 +87,8 @@ class Allreduce(Base):
         got = echelon.allreduce(mine, echelon.Sum, prescale_factor=0.5, postscale_factor=4.0)
         self.same(got, np.full(3, 2.0 * SIZE * (SIZE + 1) / 2))
         self.same(mine, np.full(3, 1.0 + RANK))
+        mine = np.full(3, 0x3F80, dtype=np.uint16)  # 1
+        self.same(echelon.allreduce(mine, dtype="bfloat16", prescale_factor=0.5), mine - 0x80)
         for factor in ("prescale_factor", "postscale_factor"):
             with self.assertRaisesRegex(echelon.InvalidError, "floating-point"):
                 echelon.allreduce(np.arange(3), **{factor: 0.5})
@@ -111,6 +113,40 @@ class Allreduce(Base):
             total = SIZE * (SIZE - 1) // 2 + k * SIZE
             self.same(got, np.full(shapes[k], total, dtype=kinds[k]))
         self.assertEqual(echelon.grouped_allreduce([]), [])
+
+    def test_grouped_in_place_and_into_out(self):
+        mine = [np.full(n, RANK + 1.0, dtype=np.float32) for n in (3, 0, 70000)]
+        out = [np.empty_like(array) for array in mine]
+        total = SIZE * (SIZE + 1) / 2
+        for to in (out, mine):
+            got = echelon.grouped_allreduce(mine, echelon.Sum, out=to)
+            for array, result in zip(to, got):
+                self.assertIs(result, array)
+                self.same(array, np.full(array.shape, total, dtype=np.float32))
+        with self.assertRaisesRegex(echelon.InvalidError, "out has 2 arrays, expected 3"):
+            echelon.grouped_allreduce(mine, out=out[:2])
+
+    def test_grouped_and_scaled(self):
+        for compression in (echelon.Compression.none, echelon.Compression.fp16):
+            mine = [np.full(n, 1.0 + RANK, dtype=np.float32) for n in (1, 5)]
+            got = echelon.grouped_allreduce(mine, echelon.Sum, compression=compression,
+                                            prescale_factor=0.5, postscale_factor=4.0)
+            for array, result in zip(mine, got):
+                self.same(result, np.full(array.shape, SIZE * (SIZE + 1), dtype=np.float32))
+                self.same(array, np.full(array.shape, 1 + RANK, dtype=np.float32))
+        with self.assertRaisesRegex(echelon.InvalidError, "floating-point"):
+            echelon.grouped_allreduce([np.ones(2), np.arange(3)], prescale_factor=0.5)
+        self.same(echelon.allreduce(np.ones(1), echelon.Sum), [float(SIZE)])  # all is well
+
+    def test_a_group_is_one_operation_of_each_type(self):
+        mine = [np.ones(2), np.ones(3, dtype=np.int32), np.ones(4)]
+        handle = echelon.grouped_allreduce_async(mine, echelon.Sum, name="group")
+        self.assertEqual(len(handle.requests), 2)
+        other = echelon.grouped_allreduce_async(mine, echelon.Max)
+        for array, result in zip(mine, other.wait()):
+            self.same(result, array)
+        for array, result in zip(mine, handle.wait()):
+            self.same(result, array * array.dtype.type(SIZE))
 
 
 class Others(Base):

@@ -17,7 +17,8 @@
 namespace echelon::standin {
 namespace {
 
-constexpr std::size_t kReduceBytes = sizeof(ReduceArgs), kDivideBytes = sizeof(DivideArgs);
+constexpr std::size_t kReduceBytes = sizeof(ReduceArgs), kDivideBytes = sizeof(DivideArgs),
+                      kScaleBytes = sizeof(ScaleArgs);
 
 // An address out of bounds would end a real kernel, and with it the context.
 template <typename Byte>
@@ -42,6 +43,13 @@ void run_divide(const Launch& launch) {
   echelon::divide(kType, reach(args.data, args.count * size_of(kType)), args.count, args.divisor);
 }
 
+template <ech_dtype kType>
+void run_scale(const Launch& launch) {
+  const auto& args = *static_cast<const ScaleArgs*>(launch.parameters[0]);
+  const std::size_t bytes = args.count * size_of(kType);
+  echelon::scale(kType, reach(args.out, bytes), reach(args.in, bytes), args.count, args.factor);
+}
+
 void add(std::string name, void (*run)(const Launch&), const std::size_t& bytes) {
   static std::deque<std::string> names;
   static std::deque<Kernel> kernels;
@@ -60,6 +68,8 @@ void add_type() {
   add_op(ECH_MIN, run_reduce<kType, ECH_MIN>);
   add_op(ECH_MAX, run_reduce<kType, ECH_MAX>);
   add(fmt::format("echelon_divide_{}", name(kType)), run_divide<kType>, kDivideBytes);
+  if constexpr (kType >= ECH_FLOAT16)
+    add(fmt::format("echelon_scale_{}", name(kType)), run_scale<kType>, kScaleBytes);
 }
 
 // When the library is loaded.

@@ -31,6 +31,10 @@ void LateMemory::divide(int lane, const Division& work) {
   add(lane, [=, this] { host_.divide(lane, work); });
 }
 
+void LateMemory::scale(int lane, const Scaling& work) {
+  add(lane, [=, this] { host_.scale(lane, work); });
+}
+
 bool LateMemory::done(int lane) {
   Lane& l = lanes_[lane];
   if (l.work.empty()) return true;

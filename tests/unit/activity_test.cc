@@ -149,7 +149,7 @@ TEST(Snapshot, CallsThatThereCannotBeAreRefused) {
   bad.signature.kind = Signature::kStatistics;
   EXPECT_EQ(error_of({6, {bad}}), "");
   EXPECT_EQ(bad.signature.label(7), "exchange of statistics #7");
-  bad.signature.kind = static_cast<Signature::Kind>(Signature::kStatistics + 1);
+  bad.signature.kind = static_cast<Signature::Kind>(Signature::kMany + 1);
   EXPECT_NE(error_of({6, {bad}}), "");
 }
 
@@ -161,6 +161,33 @@ TEST(Signature, FingerprintsDiffer) {
   other.op = ECH_MIN;
   EXPECT_NE(other.fingerprint(), signature(1).fingerprint());
   EXPECT_EQ(signature(1).fingerprint(), signature(1).fingerprint());
+}
+
+Signature many(std::uint64_t count, std::uint16_t buffers, std::uint16_t digest) {
+  Signature s = signature(count);
+  s.kind = Signature::kMany;
+  s.collective = ECH_ALLREDUCE;
+  s.root = 0;
+  s.buffers = buffers;
+  s.digest = digest;
+  return s;
+}
+
+TEST(Signature, OfManyBuffersIsReadBack) {
+  const Signature sent = many(5, 65535, 0xfedc);
+  Activity activity;
+  activity.begin(0, sent);
+  EXPECT_EQ(activity.read().calls[0].signature, sent);
+  EXPECT_EQ(activity.read().text(), "in allreduce_many #0");
+  const Snapshot decoded = decode_snapshot(encode_snapshot(activity.read()));
+  EXPECT_EQ(decoded.calls[0].signature, sent);
+  EXPECT_NE(sent.fingerprint(), many(5, 65534, 0xfedc).fingerprint());
+  EXPECT_NE(sent.fingerprint(), many(5, 65535, 0xfedd).fingerprint());
+}
+
+TEST(Signature, DifferencesOfManyBuffersAreNamed) {
+  EXPECT_EQ(difference(many(5, 2, 1), many(6, 3, 2)), "count 5 and 2 buffers");
+  EXPECT_EQ(difference(many(5, 2, 0x1a), many(5, 2, 2)), "counts and factors 001a");
 }
 
 TEST(Signature, DifferencesAreNamed) {

@@ -72,6 +72,12 @@ void CudaMemory::divide(int lane, const Division& work) {
   kernels_.divide(give(lane).stream.get(), work);
 }
 
+void CudaMemory::scale(int lane, const Scaling& work) {
+  if (work.count == 0) return;
+  const DeviceScope scope(device_);
+  kernels_.scale(give(lane).stream.get(), work);
+}
+
 bool CudaMemory::done(int lane) {
   Lane& l = lanes_[static_cast<std::size_t>(lane)];
   if (!l.busy) return true;

@@ -25,6 +25,7 @@ class CudaMemory final : public Memory, private Waitable {
   void copy(int lane, std::byte* to, const std::byte* from, std::size_t bytes) override;
   void reduce(int lane, const Reduction& work) override;
   void divide(int lane, const Division& work) override;
+  void scale(int lane, const Scaling& work) override;
   bool done(int lane) override;
   void settle() noexcept override;
   Waitable* news() override { return this; }

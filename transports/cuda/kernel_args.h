@@ -22,6 +22,13 @@ struct DivideArgs {
   int divisor;  // > 0
 };
 
+struct ScaleArgs {
+  std::byte* out;
+  const std::byte* in;
+  std::size_t count;
+  double factor;
+};
+
 // The threads of a block. Any number of blocks will do: each takes what is its turn.
 inline constexpr unsigned kThreadsPerBlock = 256;
 

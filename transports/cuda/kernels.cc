@@ -54,6 +54,7 @@ void CudaKernels::load_all() {
     for (int op = 0; op < kOps; ++op)
       reduction(static_cast<ech_dtype>(dtype), static_cast<ech_op>(op));
     division(static_cast<ech_dtype>(dtype));
+    if (dtype >= ECH_FLOAT16) scaling(static_cast<ech_dtype>(dtype));
   }
 }
 
@@ -78,6 +79,11 @@ CudaFunction CudaKernels::reduction(ech_dtype given, ech_op given_op) {
 CudaFunction CudaKernels::division(ech_dtype dtype) {
   return find(divide_[static_cast<std::size_t>(dtype)],
               fmt::format("echelon_divide_{}", name(dtype)));
+}
+
+CudaFunction CudaKernels::scaling(ech_dtype dtype) {
+  return find(scale_[static_cast<std::size_t>(dtype)],
+              fmt::format("echelon_scale_{}", name(dtype)));
 }
 
 template <typename Args>
@@ -112,6 +118,11 @@ void CudaKernels::reduce(CudaStream stream, const Reduction& work) {
 void CudaKernels::divide(CudaStream stream, const Division& work) {
   DivideArgs args{work.data, work.count, work.divisor};
   launch(stream, division(work.dtype), args);
+}
+
+void CudaKernels::scale(CudaStream stream, const Scaling& work) {
+  ScaleArgs args{work.to, work.from, work.count, work.factor};
+  launch(stream, scaling(work.dtype), args);
 }
 
 }  // namespace echelon

@@ -3,7 +3,8 @@
 // in one pass, in their order; 16-bit types accumulate in float32 and are rounded once; a NaN
 // result is the quiet positive one. Sources may lie in pinned host memory.
 //
-// One kernel per type and operation, named echelon_reduce_<type>_<op> and echelon_divide_<type>.
+// One kernel per type and operation, named echelon_reduce_<type>_<op>, echelon_divide_<type> and,
+// for floats, echelon_scale_<type>.
 // Signed sums and products are those of unsigned integers, which wrap.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -166,6 +167,19 @@ __device__ void divide(const DivideArgs& args) {
     data[i] = Type::store(Type::load(data[i]) / divisor);
 }
 
+template <typename Type>
+__device__ void scale(const ScaleArgs& args) {
+  using Stored = typename Type::Stored;
+  using Value = typename Type::Value;
+  const Stored* in = reinterpret_cast<const Stored*>(args.in);
+  Stored* out = reinterpret_cast<Stored*>(args.out);
+  const Value factor = static_cast<Value>(args.factor);
+  const std::size_t stride = std::size_t{gridDim.x} * blockDim.x;
+  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < args.count;
+       i += stride)
+    out[i] = Type::store(Type::load(in[i]) * factor);
+}
+
 // Narrow integers divide as 32-bit ones: the divisor may be larger than any of them.
 template <typename T>
 __device__ void divide_narrow(const DivideArgs& args) {
@@ -197,6 +211,11 @@ using namespace echelon;
       echelon_divide_##type(const __grid_constant__ DivideArgs args) { \
     call(args);                                                        \
   }
+#define ECHELON_SCALE(type, Type)                                    \
+  extern "C" __global__ void __launch_bounds__(kThreadsPerBlock)     \
+      echelon_scale_##type(const __grid_constant__ ScaleArgs args) { \
+    scale<Type>(args);                                               \
+  }
 
 ECHELON_ARITHMETIC(u8, Integer<std::uint8_t>)
 ECHELON_ARITHMETIC(u32, Integer<std::uint32_t>)
@@ -225,3 +244,7 @@ ECHELON_DIVIDE(f16, divide<Float16>)
 ECHELON_DIVIDE(bf16, divide<Bfloat16>)
 ECHELON_DIVIDE(f32, divide<Float32>)
 ECHELON_DIVIDE(f64, divide<Float64>)
+ECHELON_SCALE(f16, Float16)
+ECHELON_SCALE(bf16, Bfloat16)
+ECHELON_SCALE(f32, Float32)
+ECHELON_SCALE(f64, Float64)

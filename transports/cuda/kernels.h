@@ -27,6 +27,7 @@ class CudaKernels {
   // with rounding in between.
   void reduce(CudaStream stream, const Reduction& work);
   void divide(CudaStream stream, const Division& work);
+  void scale(CudaStream stream, const Scaling& work);
 
  private:
   static constexpr int kTypes = 10, kOps = 4;
@@ -35,12 +36,13 @@ class CudaKernels {
   void load_all();
   CudaFunction reduction(ech_dtype dtype, ech_op op);
   CudaFunction division(ech_dtype dtype);
+  CudaFunction scaling(ech_dtype dtype);
   CudaFunction find(CudaFunction& cached, const std::string& name);
 
   const DeviceContext& device_;
   CudaModule module_ = nullptr;
   std::array<CudaFunction, kTypes * kOps> reduce_{};
-  std::array<CudaFunction, kTypes> divide_{};
+  std::array<CudaFunction, kTypes> divide_{}, scale_{};
 };
 
 }  // namespace echelon

@@ -98,6 +98,20 @@ TEST_F(CudaMemoryTest, DividesAsTheCpuDoes) {
   }
 }
 
+TEST_F(CudaMemoryTest, ScalesAsTheCpuDoes) {
+  for (ech_dtype dtype : {ECH_FLOAT16, ECH_BFLOAT16, ECH_FLOAT32, ECH_FLOAT64}) {
+    const Bytes numbers = small_numbers(dtype, 777, 1);
+    const DeviceBytes data = upload(numbers), out = upload(Bytes(numbers.size()));
+    Bytes expected(numbers.size());
+    echelon::scale(dtype, expected.data(), numbers.data(), 777, 0.3);
+    memory_->scale(1, {dtype, out.get(), data.get(), 777, 0.3});
+    memory_->scale(1, {dtype, data.get(), data.get(), 777, 0.3});
+    finish(1);
+    EXPECT_EQ(download(out.get(), expected.size()), expected) << name(dtype);
+    EXPECT_EQ(download(data.get(), expected.size()), expected) << name(dtype) << " in place";
+  }
+}
+
 TEST_F(CudaMemoryTest, ReducesWhatArrivesInPinnedMemory) {
   const Bytes own = small_numbers(ECH_INT32, 1000, 1), other = small_numbers(ECH_INT32, 1000, 2);
   const DeviceBytes data = upload(own);

@@ -195,6 +195,27 @@ TEST_P(Divide, MatchesTheReferenceAndThePlainKernel) {
     }
 }
 
+class Scale : public testing::TestWithParam<ech_dtype> {};
+INSTANTIATE_TEST_SUITE_P(Floats, Scale,
+                         testing::Values(ECH_FLOAT16, ECH_BFLOAT16, ECH_FLOAT32, ECH_FLOAT64));
+
+TEST_P(Scale, MatchesTheReferenceAndThePlainKernel) {
+  const std::size_t size = size_of(GetParam());
+  for (const double factor : {1.0, 0.0, -2.0, 1.0 / 3, 1e-30, 3e38, 1e300, HUGE_VAL, std::nan("")})
+    for (const std::size_t count : {0, 1, 5, 16, 33, 500}) {
+      const Bytes data = special_values(GetParam(), count);
+      Bytes want = data, out(data.size()), plain(data.size()), in_place = data;
+      for (std::size_t i = 0; i < count; ++i)
+        reference_product(GetParam(), want.data() + i * size, factor);
+      scale(GetParam(), out.data(), data.data(), count, factor);
+      scale(GetParam(), in_place.data(), in_place.data(), count, factor);
+      plain_scale(GetParam())({plain.data(), data.data(), count, factor});
+      ASSERT_EQ(out, want) << factor << " " << count;
+      ASSERT_EQ(in_place, want) << factor << " " << count;
+      ASSERT_EQ(plain, want) << factor << " " << count;
+    }
+}
+
 TEST(KernelTarget, IsNamed) {
   const std::string target = kernel_target();
   EXPECT_TRUE(target == "avx512" || target == "avx2" || target == "neon" || target == "plain")

@@ -131,6 +131,15 @@ void reference_quotient(ech_dtype dtype, std::byte* element, int divisor) {
   std::memcpy(element, &bits, size_of(dtype));
 }
 
+void reference_product(ech_dtype dtype, std::byte* element, double factor) {
+  const double value = decode(dtype, bits_of(dtype, element));
+  const std::uint64_t bits =
+      dtype == ECH_FLOAT64
+          ? encode(dtype, value * factor)
+          : encode(dtype, rounded(dtype, value * static_cast<double>(static_cast<float>(factor))));
+  std::memcpy(element, &bits, size_of(dtype));
+}
+
 std::vector<std::byte> special_values(ech_dtype dtype, std::size_t count, unsigned seed) {
   const std::size_t size = size_of(dtype);
   const int width = 8 * static_cast<int>(size);

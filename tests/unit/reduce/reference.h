@@ -15,6 +15,7 @@ void reference_element(ech_dtype dtype, ech_op op, const std::vector<const std::
                        std::size_t at, std::byte* out);
 
 void reference_quotient(ech_dtype dtype, std::byte* element, int divisor);
+void reference_product(ech_dtype dtype, std::byte* element, double factor);  // of floats
 
 // `count` elements: zeros of both signs, infinities, NaNs of several kinds, subnormals, the
 // largest and smallest numbers, and random bits between them.
