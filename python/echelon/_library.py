@@ -76,6 +76,7 @@ _PROTOTYPES: Dict[str, List[Any]] = {
     "ech_ireduce_scatter": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, *_START],
     "ech_iallgather": [c_void_p, c_void_p, c_size_t, c_int, c_void_p, *_START],
     "ech_ibroadcast": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_void_p, *_START],
+    "ech_ireduce": [c_void_p, c_void_p, c_size_t, c_int, c_int, c_int, c_void_p, *_START],
     "ech_ibarrier": [c_void_p, *_START],
     "ech_test": [c_void_p, POINTER(c_int)],
     "ech_wait": [_OUT],

@@ -169,16 +169,10 @@ def unique_id(interface: Optional[str] = None) -> bytes:
     return made.raw
 
 
-def init(*, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
-         bootstrap: Optional[str] = None, interface: Optional[str] = None,
-         fabric: Optional[str] = None, algorithm: Optional[str] = None, timeout: float = 0,
-         probe: Optional[bool] = None) -> None:
-    """Finds the other ranks, by the launcher's variables unless told otherwise. Collective. Does
-    nothing where it was called before. What is not given comes from the environment."""
-    world = global_process_set
-    assert isinstance(world, _World)
-    if world.included():
-        return
+def _create(*, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
+            bootstrap: Optional[str] = None, interface: Optional[str] = None,
+            fabric: Optional[str] = None, algorithm: Optional[str] = None, timeout: float = 0,
+            probe: Optional[bool] = None) -> c_void_p:
     options = _library.CommOptions(ctypes.sizeof(_library.CommOptions))
     identity = None if unique_id is None else ctypes.create_string_buffer(
         unique_id, _library.UNIQUE_ID_BYTES)
@@ -190,7 +184,27 @@ def init(*, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
     made = c_void_p()
     keep = options, identity
     interruptible(lambda: _library.call("comm_create", byref(made), byref(keep[0])))
-    world.adopt(made)
+    return made
+
+
+def init(*, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
+         bootstrap: Optional[str] = None, interface: Optional[str] = None,
+         fabric: Optional[str] = None, algorithm: Optional[str] = None, timeout: float = 0,
+         probe: Optional[bool] = None) -> None:
+    """Finds the other ranks, by the launcher's variables unless told otherwise. Collective. Does
+    nothing where it was called before. What is not given comes from the environment."""
+    world = global_process_set
+    assert isinstance(world, _World)
+    if not world.included():
+        world.adopt(_create(unique_id=unique_id, rank=rank, size=size, bootstrap=bootstrap,
+                            interface=interface, fabric=fabric, algorithm=algorithm,
+                            timeout=timeout, probe=probe))
+
+
+def meet(unique_id: bytes, rank: int, size: int, timeout: float) -> ProcessSet:
+    """A set by itself, apart from all ranks. Collective over those who have the id."""
+    return ProcessSet(_create(unique_id=unique_id, rank=rank, size=size, timeout=timeout),
+                      range(size))
 
 
 def is_initialized() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
@@ -42,10 +43,10 @@ class Request:
             if self.ended:
                 return
             try:
-                if self._poll():
-                    self._finish()
-                else:
+                if self._in_main_thread() and not self._poll():
                     interruptible(self._finish, self.process_set.abort)
+                else:
+                    self._finish()
             except EchelonError as error:
                 self.error = error
             except BaseException:  # what a signal handler raises
@@ -59,6 +60,11 @@ class Request:
         if not self.ended:
             self.error = InvalidError("the process set has ended before its operation")
         self.pointer = c_void_p()
+
+    @staticmethod
+    def _in_main_thread() -> bool:
+        """Only that one needs the helper; any other waits in the library, which polls better."""
+        return threading.current_thread() is threading.main_thread()
 
     def _finish(self) -> None:
         _library.call("wait", byref(self.pointer))

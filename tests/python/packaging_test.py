@@ -6,7 +6,8 @@ import re
 import sys
 
 folder = pathlib.Path(sys.argv[1]) / "python"
-there = {str(path.relative_to(folder)) for path in (folder / "echelon").iterdir() if path.is_file()}
-listed = set(re.findall(r"'(echelon/[^']+)'", (folder / "meson.build").read_text()))
+there = {str(path.relative_to(folder)) for path in (folder / "echelon").rglob("*")
+         if path.is_file() and "__pycache__" not in path.parts}
+listed = set(re.findall(r"'(echelon/[^']+[.][^']+)'", (folder / "meson.build").read_text()))
 if there != listed:
     sys.exit(f"python/meson.build: not listed {there - listed}, not there {listed - there}")

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the ranks of a process group find each other: through PyTorch's store, and that through
+Echelon where PyTorch does not know the launcher."""
+from __future__ import annotations
+
+import os
+import socket
+import time
+from datetime import timedelta
+from typing import Any, Iterator, List, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .._errors import TimeoutError
+from .._gathers import broadcast_object
+from .._process_sets import ProcessSet, global_process_set, init, meet, unique_id
+
+# A thread that waits inside the store keeps all others of its process out of it, so none does.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+
+
+def await_any(store: Any, keys: Sequence[str], timeout: float, what: str) -> str:
+    """The first of the keys that is there."""
+    end, pause = time.monotonic() + timeout, _FIRST_PAUSE
+    while True:
+        for key in keys:
+            if store.check([key]):
+                return key
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} within {timeout:g} s")
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def meet_in(store: Any, rank: int, size: int, timeout: float, device: torch.device) -> ProcessSet:
+    """Rank 0 leaves a unique id in the store. Every rank counts its visits, so that an id that an
+    earlier group of the same name left is not taken for this one's."""
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # of this thread: the communicator is made for this GPU
+    if size == 1:
+        return meet(unique_id("lo"), 0, 1, timeout)
+    visit = (store.add("echelon/visits", 1) - 1) // size
+    key = f"echelon/id/{visit}"
+    if rank == 0:
+        store.set(key, unique_id().hex())
+    await_any(store, [key], timeout, "rank 0 of the process group did not come to its first "
+              "operation")
+    return meet(bytes.fromhex(store.get(key).decode()), rank, size, timeout)
+
+
+def _own_address(world: ProcessSet) -> str:
+    """Of rank 0, as the others reach it: as the launcher says, or the default route's."""
+    root = os.environ.get("ECHELON_ROOT")
+    if root:
+        return root.rpartition(":")[0].strip("[]")
+    if world.cross_size() == 1:
+        return "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # for documentation; sends nothing
+        return str(probe.getsockname()[0])
+
+
+def _store_of_launcher(url: str, timeout: timedelta = dist.default_pg_timeout,
+                       **_: Any) -> Iterator[Tuple[Any, int, int]]:
+    """For init_method="echelon://". Where there are torchrun's variables, they are used; else the
+    ranks find each other as echelon.init() does, and rank 0 tells the others where its store is."""
+    if "MASTER_ADDR" in os.environ and "RANK" in os.environ:
+        yield from dist.rendezvous("env://", timeout=timeout)
+        return
+    init()
+    world = global_process_set
+    where: List[Any] = []
+    if world.rank() == 0:
+        address = _own_address(world)
+        store = dist.TCPStore(address, 0, world.size(), True, timeout, wait_for_workers=False)
+        where = [address, store.port]
+    where = broadcast_object(where)
+    if world.rank() != 0:
+        store = dist.TCPStore(*where, world.size(), False, timeout, wait_for_workers=False)
+    yield store, world.rank(), world.size()
+    raise RuntimeError("the ranks of echelon:// cannot be found a second time")
+
+
+def register() -> None:
+    dist.register_rendezvous_handler("echelon", _store_of_launcher)

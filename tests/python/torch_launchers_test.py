@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend "echelon" under torchrun and mpirun, and when a rank dies."""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import unittest
+
+try:
+    import numpy  # noqa: F401
+    import torch  # noqa: F401
+except ImportError as missing:
+    print(f"skipped: {missing} ({sys.executable}); ./dev setup-frameworks installs it")
+    sys.exit(77)
+
+BEGIN = """
+import os, signal, sys
+import torch, torch.distributed as dist
+import echelon, echelon.torch
+torch.set_num_threads(1)
+dist.init_process_group("echelon"{more})
+rank, mine = dist.get_rank(), torch.ones(3)
+dist.all_reduce(mine)
+def say(*words):  # at once: ranks share a pipe
+    sys.stdout.write(" ".join(map(str, words)) + "\\n")
+    sys.stdout.flush()
+"""
+TOTAL = BEGIN + "say(rank, dist.get_backend(), mine.tolist())\ndist.destroy_process_group()"
+# One without destroy_process_group(), of which the others know nothing: its end is an orderly one.
+UNENDED = BEGIN + "say(rank, mine.tolist())"
+DEATH = BEGIN + """
+part = dist.new_group()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    model(torch.ones(1, 4)).sum().backward()
+except RuntimeError as error:
+    say("backward:", error)
+try:
+    dist.all_reduce(mine)
+except echelon.PeerError as error:
+    say("all_reduce:", error)
+"""
+RAISES = BEGIN + """
+if rank == 1:
+    raise ValueError("mine")
+dist.barrier()
+"""
+
+
+class Launchers(unittest.TestCase):
+    def torchrun(self, script):
+        """By torch's own launcher. (exit code, output, errors)"""
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
+                   "--nproc-per-node=2", "--no-python", sys.executable, "-c",
+                   script.format(more="")]
+        return self.run_it(command)
+
+    def run_it(self, command):
+        """Ends what it started: it has a session of its own."""
+        job = subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               start_new_session=True)
+        try:
+            said, errors = job.communicate(timeout=240)
+        finally:
+            if job.poll() is None:
+                os.killpg(job.pid, signal.SIGKILL)
+        return job.returncode, sorted(said.split("\n")), errors
+
+    def test_torchrun(self):
+        code, said, errors = self.torchrun(TOTAL)
+        self.assertEqual((code, said), (0, ["", "0 echelon [2.0, 2.0, 2.0]",
+                                            "1 echelon [2.0, 2.0, 2.0]"]), errors)
+
+    def test_without_destroying(self):
+        code, said, errors = self.torchrun(UNENDED)
+        self.assertEqual((code, said), (0, ["", "0 [2.0, 2.0, 2.0]", "1 [2.0, 2.0, 2.0]"]), errors)
+        self.assertNotIn("echelon:", errors)
+
+    def test_mpirun(self):
+        if shutil.which("mpirun") is None:
+            self.skipTest("no mpirun")
+        script = TOTAL.format(more=", init_method='echelon://'")
+        code, said, errors = self.run_it(
+            ["mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", sys.executable, "-c",
+             script])
+        self.assertEqual((code, said), (0, ["", "0 echelon [2.0, 2.0, 2.0]",
+                                            "1 echelon [2.0, 2.0, 2.0]"]), errors)
+
+    def two(self, script):
+        """Two ranks that no launcher looks after. (output, errors, exit code) of each."""
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            port = str(found.getsockname()[1])
+        ranks = [subprocess.Popen(
+            [sys.executable, "-c", script.format(more="")], text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2",
+                                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+            for r in range(2)]
+        try:
+            return [(*rank.communicate(timeout=240), rank.returncode) for rank in ranks]
+        finally:
+            for rank in ranks:
+                if rank.poll() is None:
+                    rank.kill()
+
+    def test_death(self):
+        """Named in backward(), which C++ waits for, and in what Python waits for."""
+        first, second = self.two(DEATH)
+        self.assertEqual(second[2], -signal.SIGKILL)
+        self.assertRegex(first[0], r"backward: .*PeerError.*rank 1 .*died", first[1])
+        self.assertRegex(first[0], r"all_reduce: .*rank 1 .*died", first[1])
+
+    def test_exception(self):
+        first, second = self.two(RAISES)
+        self.assertEqual((first[2], second[2]), (1, 1))
+        self.assertIn("ValueError: mine", second[1])
+        self.assertRegex(first[1], "AbortedError: .*rank 1 ")
+
+
+if __name__ == "__main__":
+    unittest.main()

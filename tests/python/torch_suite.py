@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests with PyTorch have in common: ranks in a process group of the backend "echelon".
+Without PyTorch the tests are skipped, by the exit code that Meson knows."""
+import sys
+import unittest
+
+try:
+    import numpy  # noqa: F401
+    import torch
+    import torch.distributed as dist
+except ImportError as missing:
+    print(f"skipped: {missing} ({sys.executable}); ./dev setup-frameworks installs it")
+    sys.exit(77)
+import echelon
+import echelon.torch
+
+
+class Ranks(unittest.TestCase):
+    def setUp(self):
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def same(self, got, expected):
+        torch.testing.assert_close(got, torch.as_tensor(expected, dtype=got.dtype), rtol=0, atol=0)
+
+
+def main():
+    torch.set_num_threads(1)
+    echelon.init()
+    dist.init_process_group("echelon", init_method="echelon://")
+    outcome = unittest.main(module="__main__", exit=False, failfast=True).result
+    if not outcome.wasSuccessful():
+        dist.group.WORLD.abort()
+        echelon.abort()
+        sys.exit(1)
+    dist.destroy_process_group()
+    echelon.shutdown()
