@@ -238,6 +238,7 @@ bool Communicator::is_timed(const Task& task, std::uint64_t sequence) {
 }
 
 void Communicator::check() {
+  engine_.push();
   control_->check();
   if (engine_.failed() != ECH_OK) throw Error(engine_.failed(), engine_.failure());
   if (gpu_) gpu_->check();

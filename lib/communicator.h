@@ -102,7 +102,7 @@ class Communicator final : private Attendant, private Planner {
   void wait_on_gpu(const DeviceCall& call);  // throws its failure
   DeviceEngine& gpu();                       // throws ECH_ERR_UNSUPPORTED when there is none
 
-  // Throws the failure that ends all operations, if there is one.
+  // Makes progress, then throws the failure that ends all operations, if there is one.
   void check();
 
   // Splits off the ranks with the same color >= 0, ordered by (key, rank); nullptr for the others.

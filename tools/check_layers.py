@@ -11,7 +11,7 @@ rules = [(p.strip(), allowed.split())
          for p, allowed in (line.split(":") for line in lines if line.strip() and line[0] != "#")]
 rules.sort(key=lambda rule: -len(rule[0]))  # the longest prefix wins
 bad = 0
-for top in ("include", "lib", "algorithms", "transports", "tools", "bench", "examples"):
+for top in ("include", "lib", "algorithms", "transports", "tools", "bench", "mpi", "examples"):
     for path in sorted((root / top).rglob("*.[ch]*")):
         name = path.relative_to(root).as_posix()
         allowed = next(a for prefix, a in rules if name.startswith(prefix))

@@ -13,7 +13,7 @@ definition = re.compile(r"(?:template <.*> )?(?:class|struct|union|enum(?: class
                         r"(?:alignas\([^)]*\) |\[\[[^]]*\]\] )?(\w+)(?![\w:<])(?:[^;{]*\{.*|[^;]*)$")
 bad = 0
 places = collections.defaultdict(list)
-for top in ("include", "lib", "algorithms", "transports", "tools"):
+for top in ("include", "lib", "algorithms", "transports", "tools", "mpi"):
     for path in sorted((root / top).rglob("*.[ch]*")):
         name = path.relative_to(root).as_posix()
         namespaces, opened = [], 0

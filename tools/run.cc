@@ -15,6 +15,7 @@
 #include "tools/command_line.h"
 #include "tools/run_agent.h"
 #include "tools/run_emulate.h"
+#include "tools/run_mpi.h"
 #include "tools/run_options.h"
 #include "tools/run_output.h"
 #include "tools/run_shell.h"
@@ -60,6 +61,8 @@ void add_start_options(CLI::App& cmd, Options& o) {
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   cmd.add_option("--interface", o.interface_name, "interface for bootstrap, by name or address");
+  cmd.add_flag("--mpi-dropin", o.mpi_dropin,
+               "an MPI program: mpirun starts the ranks, Echelon does its collectives");
   cmd.add_option("--fabric", o.fabric, "fabric file that overrides what is discovered");
 }
 
@@ -95,18 +98,24 @@ void print_traffic(const Options& o, const cluster::Traffic& traffic) {
   cluster::write_file(o.traffic_file, run::traffic_json(traffic));
 }
 
+int run_on(const cluster::Cluster& cluster, const Options& o) {
+  if (o.mpi_dropin) return run::run_mpi(o, cluster);
+  return o.shell.empty() ? run::launch(run::make_plan(o, cluster))
+                         : run::run_shell(cluster, o.shell);
+}
+
 int run_emulated(const Options& o) {
   const cluster::Cluster cluster(cluster::parse_spec(o.emulate));
   const cluster::Traffic before = cluster.traffic();
-  const int code =
-      o.shell.empty() ? run::launch(run::make_plan(o, cluster)) : run::run_shell(cluster, o.shell);
+  const int code = run_on(cluster, o);
   if (!o.traffic_file.empty()) print_traffic(o, cluster.traffic() - before);
   return code;
 }
 
 int run_command(const Options& o) {
   run::validate(o);
-  return o.emulate.empty() ? run::launch(run::make_plan(o)) : run_emulated(o);
+  if (!o.emulate.empty()) return run_emulated(o);
+  return o.mpi_dropin ? run::run_mpi(o) : run::launch(run::make_plan(o));
 }
 
 }  // namespace

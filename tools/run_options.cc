@@ -55,10 +55,7 @@ RunPlan common_plan(const Options& options) {
   plan.keep_going = options.keep_going;
   plan.timeout = options.timeout;
   plan.check_timeout = options.check_timeout;
-  if (std::getenv("ECHELON_PROBE") == nullptr) plan.env.push_back("ECHELON_PROBE=1");
-  if (!options.nics.empty()) plan.env.push_back("ECHELON_NICS=" + options.nics);
-  if (!options.fabric.empty()) plan.env.push_back("ECHELON_FABRIC=" + absolute(options.fabric));
-  for (const std::string& entry : options.env) plan.env.push_back(environment_entry(entry));
+  plan.env = added_environment(options);
   return plan;
 }
 
@@ -110,6 +107,15 @@ void check_program(const Options& options) {
 }  // namespace
 
 std::string own_path() { return fs::read_symlink("/proc/self/exe").string(); }
+
+std::vector<std::string> added_environment(const Options& options) {
+  std::vector<std::string> env;
+  if (std::getenv("ECHELON_PROBE") == nullptr) env.push_back("ECHELON_PROBE=1");
+  if (!options.nics.empty()) env.push_back("ECHELON_NICS=" + options.nics);
+  if (!options.fabric.empty()) env.push_back("ECHELON_FABRIC=" + absolute(options.fabric));
+  for (const std::string& entry : options.env) env.push_back(environment_entry(entry));
+  return env;
+}
 
 std::vector<HostSlots> listed_hosts(const Options& options) {
   if (!options.hosts.empty() && !options.hostfile.empty()) {

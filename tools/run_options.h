@@ -33,6 +33,7 @@ struct Options {
   std::string ssh_command;     // "": $ECHELON_RSH, as hosts of a virtual cluster have, else ssh
   std::string remote_echelon;  // path of this program there; "": the same as here
   std::string traffic_file;    // bytes that each NIC and uplink has moved; "-": a table on stderr
+  bool mpi_dropin = false;     // mpirun starts the ranks, with Echelon in front of its library
   std::string shell;           // a command for host0 instead of ranks
   std::vector<std::string> program;
 };
@@ -44,6 +45,9 @@ void validate(const Options& options);
 RunPlan make_plan(const Options& options);
 // For the hosts of a virtual cluster, which must outlive the plan.
 RunPlan make_plan(const Options& options, const cluster::Cluster& cluster);
+
+// NAME=VALUE for every rank, as the options say it. Throws ECH_ERR_INVALID.
+std::vector<std::string> added_environment(const Options& options);
 
 // Those of -H or --hostfile, else of the batch job that this process is in; empty: this machine.
 // Throws ECH_ERR_INVALID.

@@ -230,7 +230,7 @@ ECH_API ech_status ech_comm_local_size(const ech_comm* comm, int* local_size);
 ECH_API ech_status ech_comm_host_index(const ech_comm* comm, int* host_index);
 ECH_API ech_status ech_comm_host_count(const ech_comm* comm, int* host_count);
 
-/* ECH_OK, or why all operations fail now. Local, does not block; for the thread that drives. */
+/* ECH_OK, or why all operations fail now. Makes progress; local, does not block; by who drives. */
 ECH_API ech_status ech_comm_status(ech_comm* comm);
 
 /* ---- collectives -------------------------------------------------------------------------

@@ -142,6 +142,10 @@ class Engine {
   // Moves what can be moved. True when anything happened.
   bool progress();
 
+  // progress(), also when no operation is under way: the last bytes of one that has ended may lie
+  // in this process until the connection takes them.
+  void push();
+
   // Progress without blocking. True when `operation` is done; its deadline counts as in wait().
   bool test(Operation& operation);
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi/join.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "mpi/failure.h"
+#include "mpi/lookup.h"
+
+namespace echelon::dropin {
+namespace {
+
+constexpr double kCreation = 60;  // s
+
+// A rank that is stopped, by a debugger for example, is waited for, as MPI does; who dies is
+// found by MPI's launcher, too. Before the program begins, since the environment is read by all.
+[[gnu::constructor]] void be_patient() { setenv("ECHELON_HEARTBEAT", "1e6", 0); }
+
+struct Seat {
+  MPI_Comm comm;
+  int rank, size;
+};
+
+// In this process a communicator could not be made: no other is tried.
+std::atomic<bool> given_up{false};
+
+void warn(const std::string& why) {
+  static std::atomic_flag warned;
+  if (!warned.test_and_set()) say("MPI does all collectives itself: " + why);
+}
+
+// "" or why this process cannot take part.
+std::string obstacle(bool able) {
+  if (given_up) return "an earlier communicator could not be made";
+  if (!able) return "this MPI library lets nobody take part in its progress";
+  // Open MPI's word for that; not all have it.
+  const auto takes_cuda = look_up<int()>("MPIX_Query_cuda_support");
+  if (takes_cuda != nullptr && takes_cuda() != 0)
+    return "this MPI library takes CUDA memory, and which rank gives it is not known to the others";
+  return "";
+}
+
+// True when `why` is empty on all ranks. Else the lowest that has a reason tells it.
+bool all_agree(const Seat& seat, const std::string& why) {
+  const int mine = why.empty() ? seat.size : seat.rank;
+  int first = -1;
+  if (PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, seat.comm) != MPI_SUCCESS) return false;
+  if (first == seat.rank) warn(why);
+  return first == seat.size;
+}
+
+struct Offer {
+  ech_unique_id id;
+  int good;
+};
+
+// Rank 0's, to all. "" or why there is none.
+std::string exchange_id(const Seat& seat, ech_unique_id& id) {
+  Offer offer{};
+  std::string why;
+  if (seat.rank == 0) {
+    offer.good = ech_get_unique_id(&offer.id, nullptr) == ECH_OK;
+    if (offer.good == 0) why = ech_last_error();
+  }
+  const int error = PMPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, seat.comm);
+  if (error != MPI_SUCCESS) return "MPI_Bcast failed";
+  id = offer.id;
+  if (offer.good == 0 && why.empty()) why = "rank 0 could not listen for the other ranks";
+  return why;
+}
+
+ech_comm* create(const Seat& seat, const ech_unique_id& id, std::string& why) {
+  ech_comm_options options = ECH_COMM_OPTIONS_INIT;
+  options.unique_id = &id;
+  options.rank = seat.rank;
+  options.size = seat.size;
+  if (std::getenv("ECHELON_TIMEOUT") == nullptr) options.timeout = kCreation;
+  // In an MPI program it is no news that a rank comes late.
+  if (std::getenv("ECHELON_LOG") == nullptr) options.log_level = ECH_LOG_ERROR;
+  ech_comm* comm = nullptr;
+  if (ech_comm_create(&comm, &options) != ECH_OK) why = ech_last_error();
+  return comm;
+}
+
+void drop(ech_comm* comm) {
+  if (comm == nullptr) return;
+  ech_comm_abort(comm);
+  ech_comm_destroy(comm);
+}
+
+}  // namespace
+
+std::unique_ptr<Channel> join_ranks(MPI_Comm comm, bool able) {
+  int between = 0;
+  PMPI_Comm_test_inter(comm, &between);
+  Seat seat{comm, 0, 1};
+  PMPI_Comm_rank(comm, &seat.rank);
+  PMPI_Comm_size(comm, &seat.size);
+  if (between != 0 || seat.size == 1) return nullptr;
+  if (!all_agree(seat, obstacle(able))) return nullptr;
+  ech_unique_id id;
+  std::string why = exchange_id(seat, id);
+  ech_comm* const made = why.empty() ? create(seat, id, why) : nullptr;
+  if (all_agree(seat, why)) return std::make_unique<Channel>(made);
+  given_up = true;
+  drop(made);
+  return nullptr;
+}
+
+}  // namespace echelon::dropin
