@@ -2,6 +2,7 @@
 #include "lib/control_watch.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include "lib/base/time.h"
 #include "lib/fabric/nic_state.h"
@@ -9,8 +10,11 @@
 namespace echelon {
 namespace {
 
-constexpr std::chrono::seconds kFirstLine{1};  // no line about waiting is logged before
-constexpr std::chrono::seconds kNicPeriod{1};  // of looking at NICs, while this rank waits
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kFirstLine{1};    // no line about waiting is logged before
+constexpr std::chrono::milliseconds kNews{300};  // of a failure on another rank take less
+constexpr std::chrono::seconds kNicPeriod{1};    // of looking at NICs, while this rank waits
 
 }  // namespace
 
@@ -39,6 +43,17 @@ void ControlWatch::look_for_lost_nics(std::chrono::nanoseconds since) {
     return control_.fail(
         {ECH_ERR_PEER, fmt::format("{} has lost its network interface {}, which is {}",
                                    rank_names_[control_.rank()], nic, what)});
+  }
+}
+
+void await_failure(Control& control) {
+  const Deadline limit = Clock::now() + kNews;
+  control.check();
+  for (auto now = Clock::now(); control.fd() >= 0 && now < limit; now = Clock::now()) {
+    pollfd news{control.fd(), POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - now);
+    ::poll(&news, 1, static_cast<int>(left.count()));
+    control.check();
   }
 }
 

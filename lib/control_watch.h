@@ -49,4 +49,8 @@ class ControlWatch final : public Watch {
   std::chrono::nanoseconds look_at_{};      // and when the NICs are looked at
 };
 
+// What is known of another rank's end may be less here than where it was found. Waits a moment for
+// the news and throws them; returns when none come.
+void await_failure(Control& control);
+
 }  // namespace echelon

@@ -71,7 +71,9 @@ class Creation {
     try {
       return make();
     } catch (const Error& e) {
-      if (e.code() == ECH_ERR_INVALID && control_ != nullptr) say_goodbye();
+      if (control_ == nullptr) throw;
+      if (e.code() == ECH_ERR_INVALID) say_goodbye();
+      if (e.code() == ECH_ERR_PEER) await_failure(*control_);
       throw;
     }
   }

@@ -80,7 +80,8 @@ std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadl
   };
   try {
     return join(identity, {until, options_.interface_name, log_, {}, check});
-  } catch (const Error&) {
+  } catch (const Error& e) {
+    if (e.code() == ECH_ERR_PEER) await_failure(*control_);
     control_->check();  // the better reason
     throw;
   }

@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -28,6 +30,15 @@ using shm::Team;
 constexpr std::size_t kProgressBytes = std::size_t{256} << 10;  // moved by one progress() at most
 constexpr int kMaxLanes = 64;
 
+// Whether the descriptor is gone, and not hidden from us: with its process, or before it.
+bool has_left(const Address& peer) {
+  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!process && errno == ESRCH) return true;
+  pollfd ended{process.get(), POLLIN, 0};
+  if (process && poll(&ended, 1, 0) == 1) return true;
+  return access(fmt::format("/proc/{}/fd", peer.pid).c_str(), X_OK) == 0;
+}
+
 Segment open_segment(const Address& own, const Address& peer, const shm::SegmentShape& shape) {
   const std::string who = fmt::format("shared memory of pid {}", peer.pid);
   if (peer.host != own.host) throw Error(ECH_ERR_UNSUPPORTED, who + ": it is on another host");
@@ -41,14 +52,17 @@ Segment open_segment(const Address& own, const Address& peer, const shm::Segment
                     ": it is in another network namespace, where we cannot wake it; start the "
                     "ranks of a host in one container");
   Fd fd(open(fmt::format("/proc/{}/fd/{}", peer.pid, peer.fd).c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd && (errno == EACCES || errno == EPERM || errno == ENOENT))
+  if (fd) return Segment::map(std::move(fd), shape, peer.nonce);
+  const int error = errno;
+  if (error == ENOENT && has_left(peer))
+    throw Error(ECH_ERR_PEER, who + ": that rank has ended or left");
+  if (error == EACCES || error == EPERM || error == ENOENT)
     throw Error(
         ECH_ERR_UNSUPPORTED,
         fmt::format("{}: cannot be opened through /proc: {}; the ranks of a host must run as "
                     "one user, with /proc mounted without hidepid",
-                    who, std::strerror(errno)));
-  if (!fd) throw system_error(who + ": cannot be opened through /proc");
-  return Segment::map(std::move(fd), shape, peer.nonce);
+                    who, std::strerror(error)));
+  throw system_error(who + ": cannot be opened through /proc", error);
 }
 
 class ShmGroup final : public GroupEngine {
