@@ -192,7 +192,7 @@ ech_status ech_comm_destroy(ech_comm* comm) {
 ech_status ech_comm_status(ech_comm* comm) {
   return guarded([&] {
     require(comm != nullptr, "comm is NULL");
-    comm->communicator->check();
+    comm->communicator->status();
   });
 }
 

@@ -237,8 +237,12 @@ bool Communicator::is_timed(const Task& task, std::uint64_t sequence) {
   return NoteBook::is_timed(task.goal.collective, task.bytes, sequence);
 }
 
-void Communicator::check() {
+void Communicator::status() {
   engine_.push();
+  check();
+}
+
+void Communicator::check() {
   control_->check();
   if (engine_.failed() != ECH_OK) throw Error(engine_.failed(), engine_.failure());
   if (gpu_) gpu_->check();

@@ -102,8 +102,9 @@ class Communicator final : private Attendant, private Planner {
   void wait_on_gpu(const DeviceCall& call);  // throws its failure
   DeviceEngine& gpu();                       // throws ECH_ERR_UNSUPPORTED when there is none
 
-  // Makes progress, then throws the failure that ends all operations, if there is one.
+  // Throws the failure that ends all operations, if there is one. status() makes progress first.
   void check();
+  void status();
 
   // Splits off the ranks with the same color >= 0, ordered by (key, rank); nullptr for the others.
   std::unique_ptr<Communicator> split(int color, int key);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "mpi/environment.h"
 #include "mpi/failure.h"
 #include "mpi/progress.h"
 
@@ -18,16 +19,12 @@ constexpr int kPollsAlone = 64;       // before MPI may progress as well
 constexpr int kPollsWithCore = 1024;  // before others get the core
 constexpr double kNever = 1e9;        // s
 
-bool is_set(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value != nullptr && *value != '\0';
-}
-
-// MPI knows no deadlines. Who sets Echelon's wants it.
-ech_call settings() {
+// MPI knows no deadlines. Who sets Echelon's wants it, but not for a farewell, which comes as late
+// as the slowest rank.
+ech_call settings(bool farewell) {
   ech_call call = ECH_CALL_INIT;
   static const bool limited = is_set("ECHELON_TIMEOUT");
-  call.timeout = limited ? 0 : kNever;
+  call.timeout = limited && !farewell ? 0 : kNever;
   call.memory = ECH_MEMORY_HOST;
   return call;
 }
@@ -75,7 +72,7 @@ Channel::~Channel() {
 }
 
 Outcome Channel::begin(const Task& task, ech_request** operation) {
-  const ech_call call = settings();
+  const ech_call call = settings(retired_);
   return outcome_of(start_task(task, comm_, &call, operation));
 }
 

@@ -2,7 +2,7 @@
 // Echelon's communicator behind one of MPI's, and what is under way on it.
 //
 // Thread safety: any thread may call anything; MPI's rules see to it that two threads do not start
-// operations on one communicator at once. No MPI function is called under a lock.
+// operations on one communicator at once. No MPI function is called under a channel's lock.
 #pragma once
 
 #include <echelon/echelon.h>

@@ -99,7 +99,10 @@ class Gather {
 
 std::optional<int> gathered(const Gathering& call) {
   const auto bytes = signature_bytes(call.received.count, call.received.type);
-  if (!bytes || call.recv == MPI_IN_PLACE || call.send == call.recv) return std::nullopt;
+  // One address for both says that they overlap only where both begin there, without gaps.
+  const bool same =
+      call.send == call.recv && is_dense(call.sent.type) && is_dense(call.received.type);
+  if (!bytes || call.recv == MPI_IN_PLACE || same) return std::nullopt;
   const bool in_place = call.send == MPI_IN_PLACE;
   if (!in_place && signature_bytes(call.sent.count, call.sent.type) != bytes) return std::nullopt;
   Channel* const channel = channel_for(call.comm);

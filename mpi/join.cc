@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "mpi/environment.h"
 #include "mpi/failure.h"
 #include "mpi/lookup.h"
 
@@ -15,7 +16,9 @@ constexpr double kCreation = 60;  // s
 
 // A rank that is stopped, by a debugger for example, is waited for, as MPI does; who dies is
 // found by MPI's launcher, too. Before the program begins, since the environment is read by all.
-[[gnu::constructor]] void be_patient() { setenv("ECHELON_HEARTBEAT", "1e6", 0); }
+[[gnu::constructor]] void be_patient() {
+  if (!is_set("ECHELON_HEARTBEAT")) setenv("ECHELON_HEARTBEAT", "1e6", 1);
+}
 
 struct Seat {
   MPI_Comm comm;
@@ -75,9 +78,9 @@ ech_comm* create(const Seat& seat, const ech_unique_id& id, std::string& why) {
   options.unique_id = &id;
   options.rank = seat.rank;
   options.size = seat.size;
-  if (std::getenv("ECHELON_TIMEOUT") == nullptr) options.timeout = kCreation;
+  if (!is_set("ECHELON_TIMEOUT")) options.timeout = kCreation;
   // In an MPI program it is no news that a rank comes late.
-  if (std::getenv("ECHELON_LOG") == nullptr) options.log_level = ECH_LOG_ERROR;
+  if (!is_set("ECHELON_LOG")) options.log_level = ECH_LOG_ERROR;
   ech_comm* comm = nullptr;
   if (ech_comm_create(&comm, &options) != ECH_OK) why = ech_last_error();
   return comm;

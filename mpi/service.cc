@@ -103,7 +103,10 @@ int on_delete(MPI_Comm, int, void* value, void* service) {
   if (value == &of_self) {
     finish(of);
   } else if (value != &not_served && !of.ended) {
-    static_cast<Channel*>(value)->retire();
+    {
+      const std::lock_guard lock(of.mutex);  // else step() could see it end, and reap() take it
+      static_cast<Channel*>(value)->retire();
+    }
     reap(of);
   }
   return MPI_SUCCESS;
