@@ -49,6 +49,15 @@ if rank == 1:
     raise ValueError("mine")
 dist.barrier()
 """
+# What it leaves behind is more than the default group, and the other rank is in none of it.
+LEAVES = BEGIN + """
+part = dist.new_group()
+dist.barrier(part)
+if rank == 1:
+    sys.exit(3)
+while True:
+    signal.pause()
+"""
 
 
 class Launchers(unittest.TestCase):
@@ -119,6 +128,12 @@ class Launchers(unittest.TestCase):
         self.assertEqual((first[2], second[2]), (1, 1))
         self.assertIn("ValueError: mine", second[1])
         self.assertRegex(first[1], "AbortedError: .*rank 1 ")
+
+    def test_exit(self):
+        """Whoever started the rank learns how it ended, although another never says goodbye."""
+        code, _, errors = self.torchrun(LEAVES)
+        self.assertNotEqual(code, 0)
+        self.assertRegex(errors, r"exitcode\s*: 3 ")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ def main():
     dist.init_process_group("echelon", init_method="echelon://")
     outcome = unittest.main(module="__main__", exit=False, failfast=True).result
     if not outcome.wasSuccessful():
-        dist.group.WORLD.abort()
+        for group in list(dist.distributed_c10d._world.pg_map):
+            group.abort()
         echelon.abort()
         sys.exit(1)
     dist.destroy_process_group()

@@ -12,12 +12,14 @@ import contextlib
 import queue
 import sys
 import threading
+import time
 import weakref
 from dataclasses import dataclass, field
 from typing import Any, Callable, ContextManager, List, Optional, Sequence
 
 import torch
 
+from .._constants import ReduceOp
 from .._errors import AbortedError, EchelonError
 from .._process_sets import ProcessSet
 from ._calls import Caller, wait_all
@@ -89,9 +91,8 @@ class Driver(threading.Thread):
         """From any thread."""
         with self._lock:
             self._error = AbortedError("the process group was aborted")
-            members = self._members
-        if members is not None:
-            members.abort()
+            if self._members is not None:
+                self._members.abort()
 
     def begin_to_close(self) -> None:
         with self._lock:
@@ -118,9 +119,21 @@ class Driver(threading.Thread):
             open = self._start_submitted(open)
             if self._under_way:
                 self._finish(self._under_way.pop(0))
-        if self._members is not None:
-            with contextlib.suppress(EchelonError):  # every operation has had its own error
-                self._members.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Begins with an operation that no program makes, so that nothing else is taken for it: it
+        can be aborted while it waits, and the end of a communicator cannot. Every operation has had
+        its own error."""
+        if self._members is None:
+            return
+        with contextlib.suppress(EchelonError):
+            farewell = torch.ones(1, dtype=torch.uint8)
+            wait_all(Caller(self._members, None, None).allreduce(farewell, ReduceOp.Product))
+        with self._lock:  # from here on abort() finds nothing
+            members, self._members = self._members, None
+        with contextlib.suppress(EchelonError):
+            members.close()
 
     def _start_submitted(self, open: bool) -> bool:
         """Whether more may come. Waits only when there is nothing else to do."""
@@ -155,6 +168,8 @@ class Driver(threading.Thread):
                 raise
             with self._lock:
                 self._members = members
+                if self._error is not None:  # abort() came meanwhile
+                    members.abort()
         return self._members
 
     def _finish(self, operation: Operation) -> None:
@@ -169,17 +184,31 @@ class Driver(threading.Thread):
             operation.work.end()
 
 
+# How long the end of a program waits for the other ranks' groups to end, and then for ours to give up.
+_FAREWELL, _PATIENCE = 30.0, 2.0  # s
+
 _drivers: List["weakref.ref[Driver]"] = []
 
 
 @atexit.register
 def _at_exit() -> None:
     """For those that nobody closed: all at once, since ranks may have made them in another order. A
-    rank that ends with an exception does not wait for the others, and tells them."""
+    rank that ends with an exception does not wait for the others, and tells them. One that ends by
+    sys.exit() looks like any other: after a while it does the same, so that whoever started it sees
+    how it ended."""
     drivers = [driver for driver in (made() for made in _drivers) if driver is not None]
     for driver in drivers:
         if hasattr(sys, "last_value"):
             driver.abort()
         driver.begin_to_close()
+    _join(drivers, _FAREWELL)
     for driver in drivers:
-        driver.join()
+        if driver.is_alive():
+            driver.abort()
+    _join(drivers, _PATIENCE)  # one that is still connecting is left: a daemon
+
+
+def _join(drivers: Sequence[Driver], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    for driver in drivers:
+        driver.join(max(0.0, end - time.monotonic()))

@@ -109,6 +109,13 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
     if not parameters or backward_passes_per_step < 1:
         raise InvalidError(f"{len(parameters)} parameters, {backward_passes_per_step} backward "
                            "passes per step: expected at least one")
+    if "step" in vars(optimizer):  # as learning rate schedulers do
+        raise InvalidError("the optimizer's step() has been replaced: make the learning rate "
+                           "scheduler after DistributedOptimizer")
+    dtype = getattr(compression, "dtype", None)
+    if hasattr(compression, "compress") or not (dtype is None or isinstance(dtype, torch.dtype)):
+        raise InvalidError(f"{compression.__name__} compresses NumPy arrays: expected one of "
+                           "echelon.torch.Compression")
     _check_alike(parameters, named_parameters, members)
     own = members.split(0, members.rank())
     assert own is not None

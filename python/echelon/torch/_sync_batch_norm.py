@@ -78,14 +78,13 @@ class SyncBatchNorm(_BatchNorm):
 
     def forward(self, given: torch.Tensor) -> torch.Tensor:
         members = set_of(self.process_set)
-        by_batch = self.training or self.running_mean is None
-        if not by_batch or members.size() == 1:
+        if not self.training or members.size() == 1:
             return super().forward(given)
         self._check_input_dim(given)
         weight = given.new_ones(self.num_features) if self.weight is None else self.weight
         bias = given.new_zeros(self.num_features) if self.bias is None else self.bias
         result, mean, variance, count = _Normalized.apply(given, weight, bias, self.eps, members)
-        if self.training and self.running_mean is not None:
+        if self.running_mean is not None:
             self._keep(mean, variance * count / (count - 1))
         return result  # type: ignore[no-any-return]
 
