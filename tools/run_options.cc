@@ -109,8 +109,12 @@ void check_program(const Options& options) {
 std::string own_path() { return fs::read_symlink("/proc/self/exe").string(); }
 
 std::vector<std::string> added_environment(const Options& options) {
+  constexpr std::string_view kProbe = "ECHELON_PROBE";
+  const bool given = std::ranges::any_of(options.env, [&](std::string_view entry) {
+    return entry.substr(0, entry.find('=')) == kProbe;
+  });
   std::vector<std::string> env;
-  if (std::getenv("ECHELON_PROBE") == nullptr) env.push_back("ECHELON_PROBE=1");
+  if (!given && std::getenv(kProbe.data()) == nullptr) env.push_back("ECHELON_PROBE=1");
   if (!options.nics.empty()) env.push_back("ECHELON_NICS=" + options.nics);
   if (!options.fabric.empty()) env.push_back("ECHELON_FABRIC=" + absolute(options.fabric));
   for (const std::string& entry : options.env) env.push_back(environment_entry(entry));

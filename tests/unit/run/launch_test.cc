@@ -247,6 +247,13 @@ TEST(Launch, EnvironmentIsPassed) {
   EXPECT_EQ(r.out, "1 2 lo 0\n") << r.err;
 }
 
+// A shell would pass on the last of two, and a program sees the first.
+TEST(Launch, WhatIsGivenTakesThePlaceOfADefault) {
+  const Result r = echelon_run({"-n", "1", "--no-tag", "--env", "ECHELON_PROBE=0", "--", "env"});
+  EXPECT_NE(r.out.find("ECHELON_PROBE=0\n"), std::string::npos) << r.out;
+  EXPECT_EQ(r.out.find("ECHELON_PROBE=1"), std::string::npos) << r.out;
+}
+
 TEST(Launch, MistakesAreOneLineAndExitCode2) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"-n", "2"}, "no program given"},
