@@ -85,6 +85,12 @@ void TestRank::barrier() {
   }
 }
 
+void TestRank::meet() {
+  board_.arrive();
+  ++round_;
+  while (!board_.all_arrived(size_, round_)) usleep(50);
+}
+
 void TransportSuite::run(int ranks, const std::function<void(TestRank&)>& body) {
   const auto board = make_board();
   const auto one = [&](int self) {

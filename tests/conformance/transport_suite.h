@@ -63,6 +63,9 @@ class TestRank {
   // Of all ranks; progresses meanwhile.
   void barrier();
 
+  // Of all ranks, without progress: what one of them does next, none has heard of before.
+  void meet();
+
  private:
   Board& board_;
   const int self_;
