@@ -9,7 +9,6 @@
 #include <filesystem>
 
 #include "lib/base/error.h"
-#include "tools/run_emulate.h"
 #include "tools/run_remote.h"
 #include "tools/run_shell.h"
 
@@ -84,12 +83,6 @@ void add_agent(Words& words, const Options& options, const std::vector<HostSlots
   if (!agent.empty() && !hosts.empty()) add(words, {"--mca", "plm_rsh_agent", agent});
 }
 
-std::string quoted(const std::string& word) {
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 }  // namespace
 
 std::vector<std::string> mpirun_command(const Options& options,
@@ -118,20 +111,14 @@ int run_mpi(const Options& options) {
 
 int run_mpi(const Options& options, const cluster::Cluster& cluster) {
   Options here = options;
-  std::vector<HostSlots> hosts;
-  const bool told = options.no_fabric || !options.fabric.empty() || std::getenv("ECHELON_FABRIC");
-  const std::string fabric = told ? "" : fabric_toml(cluster.spec());
-  for (int h = 0; h < cluster.size(); ++h) {
-    hosts.push_back(
-        {cluster::Cluster::host_name(h), cluster.spec().hosts[static_cast<std::size_t>(h)].ranks});
-    if (fabric.empty()) continue;
-    const std::string path = cluster.put_file(h, "fabric.toml", fabric, 0644);  // the same on all
-    if (h == 0) here.env.push_back("ECHELON_FABRIC=" + path);
-  }
+  std::vector<std::string> told;
+  for (int h = 0; h < cluster.size(); ++h) told = tell_fabric(options, cluster, h);
+  here.env.insert(here.env.end(), told.begin(), told.end());  // the same on all hosts
   // The hosts have the same cores: bound ranks would crowd on the first.
   if (here.bind == Bind::kAuto) here.bind = Bind::kNone;
   std::string command = "exec";
-  for (const std::string& word : mpirun_command(here, hosts)) command += " " + quoted(word);
+  for (const std::string& word : mpirun_command(here, hosts_of(cluster)))
+    command += " " + quoted(word);
   const std::string agent = "'mpirun' --mca plm_rsh_agent \"$ECHELON_RSH\"";
   command.replace(command.find("'mpirun'"), std::string("'mpirun'").size(), agent);
   return run_shell(cluster, command);

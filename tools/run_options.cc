@@ -169,28 +169,36 @@ RunPlan make_plan(const Options& options) {
   return plan;
 }
 
-RunPlan make_plan(const Options& options, const cluster::Cluster& cluster) {
-  RunPlan plan = common_plan(options);
+std::vector<HostSlots> hosts_of(const cluster::Cluster& cluster) {
   std::vector<HostSlots> hosts;
   for (int h = 0; h < cluster.size(); ++h) {
     hosts.push_back(
         {cluster::Cluster::host_name(h), cluster.spec().hosts[static_cast<std::size_t>(h)].ranks});
   }
+  return hosts;
+}
+
+std::vector<std::string> tell_fabric(const Options& options, const cluster::Cluster& cluster,
+                                     int host) {
+  const bool told = options.no_fabric || !options.fabric.empty() || std::getenv("ECHELON_FABRIC");
+  const std::string fabric = told ? "" : fabric_toml(cluster.spec());
+  if (fabric.empty()) return {};
+  return {"ECHELON_FABRIC=" + cluster.put_file(host, "fabric.toml", fabric, 0644)};
+}
+
+RunPlan make_plan(const Options& options, const cluster::Cluster& cluster) {
+  RunPlan plan = common_plan(options);
+  const std::vector<HostSlots> hosts = hosts_of(cluster);
   const auto ranks = place(hosts, options.n, options.placement);
   int slots = 0;
   for (const auto& list : ranks) slots += static_cast<int>(list.size());
-  // Only where the user does not say it differently.
-  const bool told = options.no_fabric || !options.fabric.empty() || std::getenv("ECHELON_FABRIC");
-  const std::string fabric = told ? "" : fabric_toml(cluster.spec());
   int first = 0;
   for (int h = 0; h < cluster.size(); ++h) {
     const auto index = static_cast<std::size_t>(h);
     HostPlan host{
         hosts[index].name, cluster::Cluster::address(h), ranks[index], first, slots, {}, {}};
     first += static_cast<int>(ranks[index].size());
-    if (!fabric.empty()) {
-      host.env = {"ECHELON_FABRIC=" + cluster.put_file(h, "fabric.toml", fabric, 0644)};
-    }
+    host.env = tell_fabric(options, cluster, h);
     host.start_agent = [&cluster, h](const cluster::Command& standard) {
       cluster::Command command = standard;
       command.argv = {own_path(), "run", "--agent"};

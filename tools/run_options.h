@@ -41,6 +41,13 @@ struct Options {
 // Throws ECH_ERR_INVALID that names the option or the program. Starts nothing.
 void validate(const Options& options);
 
+// Of a virtual cluster.
+std::vector<HostSlots> hosts_of(const cluster::Cluster& cluster);
+// Puts the cluster's fabric file onto a host, unless the user says it differently: the variables
+// by which ranks there find it.
+std::vector<std::string> tell_fabric(const Options& options, const cluster::Cluster& cluster,
+                                     int host);
+
 // For the hosts of the options, or this machine.
 RunPlan make_plan(const Options& options);
 // For the hosts of a virtual cluster, which must outlive the plan.

@@ -29,13 +29,6 @@ std::vector<std::string> words(const std::string& text) {
   return out;
 }
 
-// One word for any POSIX shell.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 std::string chosen_launcher(const Options& options) {
   if (!options.launcher.empty()) return options.launcher;
   if (!environment("SLURM_JOB_ID").empty()) return "srun";
@@ -62,6 +55,12 @@ std::string output_of(const std::vector<std::string>& argv) {
 }
 
 }  // namespace
+
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
 
 std::vector<std::string> remote_agent_command(const Options& options, const std::string& host) {
   const std::string program = options.remote_echelon.empty() ? own_path() : options.remote_echelon;

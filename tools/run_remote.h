@@ -15,6 +15,9 @@ namespace echelon::run {
 // for it. An mpirun that is merely installed would itself call ssh.
 std::vector<std::string> remote_agent_command(const Options& options, const std::string& host);
 
+// One word for any POSIX shell.
+std::string quoted(const std::string& text);
+
 // The hosts of the Slurm or PBS job this process is in; empty outside.
 std::vector<HostSlots> allocated_hosts();
 
