@@ -31,9 +31,10 @@ def set_of(process_set: Optional[ProcessSet]) -> ProcessSet:
 
 
 def call_of(view: Optional[View], timeout: Optional[float], stream: Optional[int]) -> Call:
-    """The settings of one operation."""
-    if view is not None and view.on_gpu and stream is None:
-        stream = LEGACY_STREAM
+    """The settings of one operation. CUDA numbers its default stream 0, by which the library means
+    none."""
+    if view is not None and view.on_gpu:
+        stream = stream or LEGACY_STREAM
     return Call(ctypes.sizeof(Call), timeout or 0, 0, stream)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every operation of torch.distributed on the backend "echelon", with results that are exact."""
+import dataclasses
 import unittest
 from datetime import timedelta
 
@@ -10,6 +11,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from torch.distributed.device_mesh import init_device_mesh
+from echelon.torch._calls import Caller
+from echelon.torch._tensors import view_of
 
 DTYPES = [torch.int8, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16,
           torch.float32, torch.float64]
@@ -222,8 +225,27 @@ class Works(Ranks):
             dist.barrier(part)
 
 
+class Settings(unittest.TestCase):
+    def test_stream(self):
+        """Of what lies on a GPU, where CUDA's 0 is the default one; host memory has none."""
+        class Heard:
+            def start(self, function, arguments, call, keep):
+                self.stream = call.stream
+
+        def stream(given, on_gpu):
+            heard = Heard()
+            view = dataclasses.replace(view_of(torch.ones(1)), on_gpu=on_gpu)
+            Caller(heard, None, given)._start("", 1, [view], ())
+            return heard.stream
+
+        self.assertEqual([stream(given, True) for given in (7, 0, None)], [7, 1, 1])
+        self.assertEqual([stream(given, False) for given in (7, 0, None)], [None, None, None])
+
+
 class Groups(Ranks):
     def test_new_group(self):
+        if self.size == 1:
+            self.skipTest("PyTorch makes no group of no ranks")
         odd = dist.new_group([r for r in range(self.size) if r % 2 == 1])
         last = dist.new_group([self.size - 1])
         if self.rank % 2 == 1:

@@ -8,12 +8,7 @@ import subprocess
 import sys
 import unittest
 
-try:
-    import numpy  # noqa: F401
-    import torch  # noqa: F401
-except ImportError as missing:
-    print(f"skipped: {missing} ({sys.executable}); ./dev setup-frameworks installs it")
-    sys.exit(77)
+import torch_suite  # noqa: F401: skips
 
 BEGIN = """
 import os, signal, sys

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests with PyTorch have in common: ranks in a process group of the backend "echelon".
 Without PyTorch the tests are skipped, by the exit code that Meson knows."""
+import importlib.util
 import sys
 import unittest
 
-try:
-    import numpy  # noqa: F401
-    import torch
-    import torch.distributed as dist
-except ImportError as missing:
-    print(f"skipped: {missing} ({sys.executable}); ./dev setup-frameworks installs it")
+_MISSING = [name for name in ("numpy", "torch", "sklearn") if importlib.util.find_spec(name) is None]
+if _MISSING:
+    print(f"skipped: {sys.executable} has no {' and no '.join(_MISSING)} "
+          "(./dev setup-frameworks installs them)")
     sys.exit(77)
+import torch
+import torch.distributed as dist
 import echelon
 import echelon.torch
 
