@@ -325,6 +325,7 @@ class Creation {
   ShmOptions shm_options() const {
     ShmOptions shm;
     if (options_.single_copy == "on") shm.thresholds.read = kSingleCopyFrom;
+    if (options_.single_copy != "off") shm.thresholds.read_pair = kSingleCopyFrom;
     return shm;
   }
 

@@ -259,7 +259,7 @@ TEST(SharedAlloc, FindsWhatItGave) {
 
 TEST(Choose, FollowsTheThresholds) {
   using shm::Variant;
-  const shm::Thresholds t{.one_shot = 100, .one_shot_pair = 200, .read = 900};
+  const shm::Thresholds t{.one_shot = 100, .one_shot_pair = 200, .read = 900, .read_pair = 500};
   const auto variant = [&](GroupAction action, std::size_t bytes, int members, bool can) {
     return shm::choose({action, bytes, members, can}, t);
   };
@@ -268,6 +268,10 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(variant(GroupAction::kAllreduce, 200, 2, true), Variant::kOneShot);
   EXPECT_EQ(variant(GroupAction::kAllgather, 8, 2, true), Variant::kStaged);
   EXPECT_EQ(variant(GroupAction::kAllgather, 0, 2, true), Variant::kOneShot);
+  EXPECT_EQ(variant(GroupAction::kAllgather, 499, 2, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kAllgather, 500, 2, true), Variant::kRead);
+  EXPECT_EQ(variant(GroupAction::kAllgather, 500, 2, false), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kAllgather, 899, 3, true), Variant::kStaged);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 899, 4, true), Variant::kStaged);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, true), Variant::kRead);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, false), Variant::kStaged);

@@ -5,7 +5,9 @@ namespace echelon::shm {
 
 Variant choose(const Question& question, const Thresholds& thresholds) {
   if (question.bytes == 0) return Variant::kOneShot;  // a barrier
-  if (question.can_read_peers && question.members > 1 && question.bytes >= thresholds.read)
+  const bool pair = question.action == GroupAction::kAllgather && question.members == 2;
+  const std::size_t read = pair ? thresholds.read_pair : thresholds.read;
+  if (question.can_read_peers && question.members > 1 && question.bytes >= read)
     return Variant::kRead;
   const std::size_t one_shot =
       question.members <= 2 ? thresholds.one_shot_pair : thresholds.one_shot;

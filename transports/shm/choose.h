@@ -22,7 +22,8 @@ enum class Variant {
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
   std::size_t one_shot_pair = 128 << 10;  // and of two, where it costs only one copy more
-  std::size_t read = SIZE_MAX;            // smallest kRead
+  std::size_t read = SIZE_MAX;            // smallest kRead that reduces
+  std::size_t read_pair = SIZE_MAX;       // and of one member's part in an allgather of two
   std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
   std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
   std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
@@ -31,7 +32,7 @@ struct Thresholds {
 
 struct Question {
   GroupAction action;
-  std::size_t bytes;
+  std::size_t bytes;  // of the call; in an allgather, of its largest part
   int members;
   bool can_read_peers;  // every member may read every other's memory
 };

@@ -39,6 +39,7 @@ void Lane::start(const GroupWork& work) {
   if (in_line_) return start_in_line();
   total_ = 0;
   for (const GroupPart& part : work.parts) total_ += part.bytes;
+  share();
   planned_ = try_variant();
   if (planned_) plan();
 }
@@ -70,8 +71,17 @@ bool Lane::ready() {
   return staged_ == begin_ ? all_finished(begin_ - 1) : all_ready();
 }
 
+// As Question::bytes.
+std::size_t Lane::deciding_bytes() const {
+  return work_.action == GroupAction::kAllgather ? largest_share() : total_;
+}
+
+std::size_t Lane::largest_share() const {
+  return std::ranges::max(shares_, {}, &Region::bytes).bytes();
+}
+
 bool Lane::try_variant() {
-  Question question{work_.action, total_, team_.size(), false};
+  Question question{work_.action, deciding_bytes(), team_.size(), false};
   variant_ = choose(question, thresholds_);
   question.can_read_peers = true;
   const Variant best = choose(question, thresholds_);
@@ -81,7 +91,7 @@ bool Lane::try_variant() {
   return true;
 }
 
-// Shares and rounds. The same result on every member.
+// Rounds. The same result on every member.
 void Lane::plan() {
   planned_ = true;
   begin_ = end_;
@@ -100,17 +110,12 @@ void Lane::plan() {
   chunk_ = block_;
   if (variant_ == Variant::kRead)
     chunk_ = line_multiple(std::min(whole_slot, team_.scratch.size() / size));
-  plan_shares();
-  std::size_t largest = total_;
-  if (variant_ != Variant::kOneShot) {
-    largest = 0;
-    for (const Region& share : shares_) largest = std::max(largest, share.bytes());
-  }
+  const std::size_t largest = variant_ == Variant::kOneShot ? total_ : largest_share();
   end_ = begin_ + std::max<std::uint64_t>(1, largest / block_ + (largest % block_ != 0));
 }
 
-void Lane::plan_shares() {
-  if (variant_ == Variant::kOneShot) return;
+// Who owns what, in all variants but one-shot.
+void Lane::share() {
   const std::size_t n = shares_.size();
   if (work_.action == GroupAction::kAllreduce) {
     const std::size_t units = (total_ + kLine - 1) / kLine;

@@ -71,8 +71,10 @@ class Lane {
   void start_in_line();
   bool advance_in_line();
   bool try_variant();  // false while it is not known whether memory can be read
+  std::size_t deciding_bytes() const;
+  std::size_t largest_share() const;
+  void share();
   void plan();
-  void plan_shares();
   void show();
   Step next();
   bool all_finished(std::uint64_t rounds);
