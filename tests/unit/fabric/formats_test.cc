@@ -191,7 +191,7 @@ Host full_host() {
                 "mlx5_0",
                 1,
                 false}};
-  host.gpus = {{"gpu0", "model", "0000:02:00.0", 0}, {"gpu1", "", "", -1}};
+  host.gpus = {{"gpu0", "model", "0000:02:00.0", 0, "", "", 0}, {"gpu1", "", "", -1, "", "", 0}};
   host.nvswitches = {{"nvswitch0", "0000:03:00.0"}};
   host.nvlinks = {
       {{NvLinkEnd::Kind::kGpu, 0}, {NvLinkEnd::Kind::kGpu, 1}, 4, {1e11, Source::kDefault}},
