@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_void_p
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import _library
+from . import _cuda, _library
 from ._constants import TYPES, Collective, ReduceOp
 from ._errors import EchelonError, InvalidError
 from ._requests import Request
@@ -182,8 +182,13 @@ def _create(*, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
     options.fabric_file, options.algorithm = _text(fabric), _text(algorithm)
     options.probe = 0 if probe is None else 1 if probe else -1
     made = c_void_p()
-    keep = options, identity
-    interruptible(lambda: _library.call("comm_create", byref(made), byref(keep[0])))
+    keep, context = (options, identity), _cuda.current_context()
+
+    def create() -> None:
+        with _cuda.within(context):
+            _library.call("comm_create", byref(made), byref(keep[0]))
+
+    interruptible(create)
     return made
 
 

@@ -33,11 +33,18 @@ def await_any(store: Any, keys: Sequence[str], timeout: float, what: str) -> str
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
+def _use(device: torch.device) -> None:
+    """Makes a GPU this thread's, so that the communicator is made for it. That of device 0, which
+    every thread begins with, gets a context only by the first call that needs one."""
+    torch.cuda.set_device(device)
+    torch.cuda.Stream(device).record_event()
+
+
 def meet_in(store: Any, rank: int, size: int, timeout: float, device: torch.device) -> ProcessSet:
     """Rank 0 leaves a unique id in the store. Every rank counts its visits, so that an id that an
     earlier group of the same name left is not taken for this one's."""
     if device.type == "cuda":
-        torch.cuda.set_device(device)  # of this thread: the communicator is made for this GPU
+        _use(device)
     if size == 1:
         return meet(unique_id("lo"), 0, 1, timeout)
     visit = (store.add("echelon/visits", 1) - 1) // size
