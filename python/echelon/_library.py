@@ -64,6 +64,7 @@ _PROTOTYPES: Dict[str, List[Any]] = {
     "ech_comm_split": [c_void_p, c_int, c_int, _OUT],
     "ech_comm_destroy": [c_void_p],
     "ech_comm_abort": [c_void_p],
+    "ech_comm_status": [c_void_p],
     "ech_comm_rank": _NUMBER,
     "ech_comm_size": _NUMBER,
     "ech_comm_local_rank": _NUMBER,

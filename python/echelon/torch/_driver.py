@@ -19,7 +19,6 @@ from typing import Any, Callable, ContextManager, List, Optional, Sequence
 
 import torch
 
-from .._constants import ReduceOp
 from .._errors import AbortedError, EchelonError
 from .._process_sets import ProcessSet
 from ._calls import Caller, wait_all
@@ -122,18 +121,10 @@ class Driver(threading.Thread):
         self._leave()
 
     def _leave(self) -> None:
-        """Begins with an operation that no program makes, so that nothing else is taken for it: it
-        can be aborted while it waits, and the end of a communicator cannot. Every operation has had
-        its own error."""
-        if self._members is None:
-            return
+        """Every operation has had its own error."""
         with contextlib.suppress(EchelonError):
-            farewell = torch.ones(1, dtype=torch.uint8)
-            wait_all(Caller(self._members, None, None).allreduce(farewell, ReduceOp.Product))
-        with self._lock:  # from here on abort() finds nothing
-            members, self._members = self._members, None
-        with contextlib.suppress(EchelonError):
-            members.close()
+            if self._members is not None:
+                self._members.close()
 
     def _start_submitted(self, open: bool) -> bool:
         """Whether more may come. Waits only when there is nothing else to do."""
