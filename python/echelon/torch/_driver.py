@@ -61,13 +61,17 @@ class Operation:
     started: Started = field(default_factory=Started)
 
 
-class Driver(threading.Thread):
-    """`connect` makes the communicator, when it is first needed."""
+Connect = Callable[[torch.device], ProcessSet]
 
-    def __init__(self, connect: Callable[[torch.device], ProcessSet]) -> None:
+
+class Driver(threading.Thread):
+    """`connect` makes the communicator, when it is first needed. Or it is there: `members`."""
+
+    def __init__(self, connect: Optional[Connect] = None,
+                 members: Optional[ProcessSet] = None) -> None:
         super().__init__(name="echelon.torch", daemon=True)
         self._connect = connect
-        self._members: Optional[ProcessSet] = None
+        self._members = members
         self._queue: "queue.SimpleQueue[Optional[Operation]]" = queue.SimpleQueue()
         self._under_way: List[Operation] = []
         self._streams: Any = {}
@@ -152,6 +156,7 @@ class Driver(threading.Thread):
         if self._error is not None:
             raise self._error
         if self._members is None:
+            assert self._connect is not None
             try:
                 members = self._connect(device)
             except EchelonError as error:

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from datetime import timedelta
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Tuple
 
 import torch
 import torch.distributed as dist
@@ -20,13 +20,10 @@ from .._process_sets import ProcessSet, global_process_set, init, meet, unique_i
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
 
-def await_any(store: Any, keys: Sequence[str], timeout: float, what: str) -> str:
-    """The first of the keys that is there."""
+def wait_until(came: Callable[[], bool], timeout: float, what: str) -> None:
+    """Until it has. `what` has not happened where it does not."""
     end, pause = time.monotonic() + timeout, _FIRST_PAUSE
-    while True:
-        for key in keys:
-            if store.check([key]):
-                return key
+    while not came():
         if time.monotonic() > end:
             raise TimeoutError(f"{what} within {timeout:g} s")
         time.sleep(pause)
@@ -51,8 +48,8 @@ def meet_in(store: Any, rank: int, size: int, timeout: float, device: torch.devi
     key = f"echelon/id/{visit}"
     if rank == 0:
         store.set(key, unique_id().hex())
-    await_any(store, [key], timeout, "rank 0 of the process group did not come to its first "
-              "operation")
+    wait_until(lambda: bool(store.check([key])), timeout,
+               "rank 0 of the process group did not come to its first operation")
     return meet(bytes.fromhex(store.get(key).decode()), rank, size, timeout)
 
 

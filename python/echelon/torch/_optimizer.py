@@ -12,7 +12,7 @@ from .._constants import Average, ReduceOp
 from .._errors import InvalidError
 from .._gathers import allgather_object
 from .._process_sets import ProcessSet
-from ._buckets import Buckets
+from ._buckets import Buckets, fill
 from ._compression import Compression, Compressor
 from ._driver import Driver
 
@@ -40,7 +40,6 @@ class _Distributed:
 
     _buckets: Buckets
     _driver: Driver
-    _members: ProcessSet
 
     def _set_up(self, buckets: Buckets, driver: Driver, passes: int) -> None:
         self._buckets, self._driver, self._passes = buckets, driver, passes
@@ -117,11 +116,10 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
         raise InvalidError(f"{compression.__name__} compresses NumPy arrays: expected one of "
                            "echelon.torch.Compression")
     _check_alike(parameters, named_parameters, members)
-    own = members.split(0, members.rank())
-    assert own is not None
-    driver = Driver(lambda device: own)
+    filled = fill(parameters, bucket_bytes, compression)
     factors = 1 / gradient_predivide_factor, gradient_predivide_factor
-    buckets = Buckets(parameters, driver, bucket_bytes, compression, op, factors)
+    driver = Driver(members=members.split(0, members.rank()))  # last, since it has to be ended
+    buckets = Buckets(filled, driver, op, factors)
     kind = type(optimizer)
     optimizer.__class__ = type(kind.__name__, (_Distributed, kind), {})
     optimizer._set_up(buckets, driver, backward_passes_per_step)  # type: ignore[attr-defined]

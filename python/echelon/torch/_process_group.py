@@ -124,7 +124,7 @@ class ProcessGroup(dist.ProcessGroup):
         if self._driver is None:
             self._gpu = self._gpu_here()
             self._driver = Driver(self._connect)
-        seconds = seconds_of(getattr(opts, "timeout", None))
+        seconds = seconds_of(getattr(opts, "timeout", None)) or seconds_of(self._timeout)
         return self._driver.submit(begin, tensors if outputs is None else outputs, device, seconds)
 
     def _gpu_here(self) -> Optional[torch.device]:
@@ -141,6 +141,7 @@ class ProcessGroup(dist.ProcessGroup):
                        device)
 
     def set_timeout(self, timeout: timedelta) -> None:
+        """For what begins from now on."""
         self._timeout = timeout
         self._mailbox.timeout = timeout.total_seconds()
 
