@@ -62,6 +62,7 @@ _PROTOTYPES: Dict[str, List[Any]] = {
     "ech_get_unique_id": [c_char_p, c_char_p],
     "ech_comm_create": [_OUT, POINTER(CommOptions)],
     "ech_comm_split": [c_void_p, c_int, c_int, _OUT],
+    "ech_comm_shrink": [c_void_p, _OUT],
     "ech_comm_destroy": [c_void_p],
     "ech_comm_abort": [c_void_p],
     "ech_comm_status": [c_void_p],

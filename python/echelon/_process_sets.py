@@ -8,13 +8,13 @@ import json
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ctypes import byref, c_void_p
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _cuda, _library
 from ._constants import TYPES, UINT8, Collective, ReduceOp
-from ._errors import EchelonError, InvalidError
+from ._errors import EchelonError, InvalidError, PeerError, TimeoutError
 from ._requests import Request
 from ._waiting import interruptible
 
@@ -90,6 +90,31 @@ class ProcessSet:
             interruptible(lambda: _library.call("comm_split", comm, color, key, byref(made)),
                           self.abort)
         return ProcessSet(made) if made else None
+
+    def shrink(self) -> ProcessSet:
+        """After a failure: a set of the ranks that are left, in their old order; this one ends.
+        Collective over those that live; ends what they have pending with AbortedError."""
+        return ProcessSet(self._survivors())
+
+    def _survivors(self) -> c_void_p:
+        """When one more rank is lost meanwhile, all the others call again."""
+        made, losses = c_void_p(), 0
+        with self.driving():
+            comm, most = self._communicator(), self.size()
+            while not made:
+                try:
+                    interruptible(lambda: _library.call("comm_shrink", comm, byref(made)))
+                except (PeerError, TimeoutError):
+                    losses += 1
+                    if losses == most:
+                        raise
+                except EchelonError:
+                    raise
+                except BaseException:  # a signal handler's: the call goes on, so nobody may end it
+                    self._comm = None
+                    raise
+            self._destroy()
+        return made
 
     def abort(self) -> None:
         """Ends every operation, here and on the other ranks, with AbortedError. From any thread."""
@@ -181,6 +206,16 @@ class _World(ProcessSet):
     def adopt(self, comm: c_void_p) -> None:
         self._comm = comm
         self.ranks = list(range(self.size()))
+
+    def shrink(self) -> ProcessSet:
+        """Of others the ranks, which have new numbers now, say nothing."""
+        while _added:
+            ended = _added.pop()
+            with suppress(EchelonError):
+                ended.abort()
+                ended.close()
+        self.adopt(self._survivors())
+        return self
 
     def _communicator(self) -> c_void_p:
         if self._comm is None:

@@ -19,7 +19,7 @@ from typing import Any, Callable, ContextManager, List, Optional, Sequence
 
 import torch
 
-from .._errors import AbortedError, EchelonError
+from .._errors import AbortedError, EchelonError, RankLostError
 from .._process_sets import ProcessSet
 from ._calls import Caller, wait_all
 from ._collectives import Begin, Started
@@ -78,6 +78,7 @@ class Driver(threading.Thread):
         self._lock = threading.Lock()
         self._error: Optional[EchelonError] = None
         self._closing = False
+        self.failure: Optional[RankLostError] = None  # of an operation: all fail from now on
         _drivers.append(weakref.ref(self))
         self.start()
 
@@ -175,6 +176,8 @@ class Driver(threading.Thread):
                 operation.started.finish()
             operation.place.left(self._streams)
         except BaseException as error:  # for the thread that waits
+            if isinstance(error, RankLostError):
+                self.failure = error
             operation.work.end(error)
         else:
             operation.work.end()

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from .._errors import TimeoutError
 from .._gathers import broadcast_object
-from .._process_sets import ProcessSet, global_process_set, init, meet, unique_id
+from .._process_sets import ProcessSet, global_process_set, init, is_initialized, meet, unique_id
 
 # A thread that waits inside the store keeps all others of its process out of it, so none does.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
@@ -54,9 +54,10 @@ def meet_in(store: Any, rank: int, size: int, timeout: float, device: torch.devi
 
 
 def _own_address(world: ProcessSet) -> str:
-    """Of rank 0, as the others reach it: as the launcher says, or the default route's."""
+    """Of rank 0, as the others reach it: as the launcher says, or the default route's. After a
+    shrink() that may be another than the launcher knows."""
     root = os.environ.get("ECHELON_ROOT")
-    if root:
+    if root and os.environ.get("ECHELON_RANK") == "0":
         return root.rpartition(":")[0].strip("[]")
     if world.cross_size() == 1:
         return "127.0.0.1"
@@ -68,8 +69,9 @@ def _own_address(world: ProcessSet) -> str:
 def _store_of_launcher(url: str, timeout: timedelta = dist.default_pg_timeout,
                        **_: Any) -> Iterator[Tuple[Any, int, int]]:
     """For init_method="echelon://". Where there are torchrun's variables, they are used; else the
-    ranks find each other as echelon.init() does, and rank 0 tells the others where its store is."""
-    if "MASTER_ADDR" in os.environ and "RANK" in os.environ:
+    ranks find each other as echelon.init() does, or have done so, and rank 0 tells the others where
+    its store is."""
+    if not is_initialized() and "MASTER_ADDR" in os.environ and "RANK" in os.environ:
         yield from dist.rendezvous("env://", timeout=timeout)
         return
     init()

@@ -40,9 +40,11 @@ class _Distributed:
 
     _buckets: Buckets
     _driver: Driver
+    _closed = False
 
     def _set_up(self, buckets: Buckets, driver: Driver, passes: int) -> None:
         self._buckets, self._driver, self._passes = buckets, driver, passes
+        self._closed = False
         self._counts = {p: 0 for p in _trained(self)}  # type: ignore[arg-type]
         self._synchronized = self._skipping = False
         self._hooks = [p.register_post_accumulate_grad_hook(self._came) for p in self._counts]
@@ -87,10 +89,20 @@ class _Distributed:
         return super().zero_grad(*arguments, **named)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Ends its communicator; step() is no longer possible. Collective."""
+        """Ends its communicator; step() is no longer possible, until DistributedOptimizer() is given
+        it again. Collective; local after a failure."""
         for hook in self._hooks:
             hook.remove()
         self._driver.close()
+        self._closed = True
+
+
+def _undo(optimizer: torch.optim.Optimizer) -> None:
+    """One that was closed becomes what it was before."""
+    if isinstance(optimizer, _Distributed):
+        if not optimizer._closed:
+            raise InvalidError("the optimizer is distributed already: close() it first")
+        optimizer.__class__ = type(optimizer).__bases__[1]
 
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Optional[Named] = None,
@@ -103,6 +115,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
     They are reduced in buckets of `bucket_bytes` while backward() still computes others. With
     backward_passes_per_step gradients are added up over so many calls of backward() first. The
     ranks must have the same parameters in the same order. Collective."""
+    _undo(optimizer)
     members = set_of(process_set)
     parameters = _trained(optimizer)
     if not parameters or backward_passes_per_step < 1:

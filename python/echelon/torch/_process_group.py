@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
 import torch
 import torch.distributed as dist
 
-from .._errors import InvalidError, UnsupportedError
+from .._errors import InvalidError, RankLostError, UnsupportedError
 from . import _collectives
 from ._collectives import Begin, parts_of
 from ._driver import Driver
@@ -149,6 +149,11 @@ class ProcessGroup(dist.ProcessGroup):
         """Ends all operations, here and on the other ranks, with AbortedError."""
         if self._driver is not None:
             self._driver.abort()
+
+    def failure(self) -> Optional[RankLostError]:
+        """Why all operations fail from now on; None while they do not. For what backward() raises,
+        which waits in C++: a RuntimeError of any kind."""
+        return None if self._driver is None else self._driver.failure
 
     def shutdown(self) -> None:
         """Collective, unless an operation has failed."""
