@@ -9,24 +9,28 @@
 namespace echelon::dropin {
 namespace {
 
+constexpr const char* kNotPacked = "MPI_Pack gave another number of bytes than the type has";
+
 class Packed {
  public:
   Packed(std::size_t bytes, MPI_Comm comm) : bytes_(bytes), comm_(comm) {}
 
   char* data() { return bytes_.data(); }
 
-  bool fill(const void* from, const Block& block) {
+  // What the call is to return: MPI has called the error handler for what it finds itself.
+  int fill(const void* from, const Block& block) {
     int at = 0;
     const int size = static_cast<int>(bytes_.size());
     const int error = PMPI_Pack(from, block.count, block.type, bytes_.data(), size, &at, comm_);
-    return error == MPI_SUCCESS && at == size;
+    if (error != MPI_SUCCESS || at == size) return error;
+    return raise_on(comm_, {ECH_ERR_INVALID, kNotPacked});
   }
 
   // The block that begins at `offset` of what is packed.
-  bool empty(std::size_t offset, std::size_t bytes, void* to, const Block& block) const {
+  int empty(std::size_t offset, std::size_t bytes, void* to, const Block& block) const {
     int at = 0;
     return PMPI_Unpack(bytes_.data() + offset, static_cast<int>(bytes), &at, to, block.count,
-                       block.type, comm_) == MPI_SUCCESS;
+                       block.type, comm_);
   }
 
  private:
@@ -34,17 +38,15 @@ class Packed {
   MPI_Comm comm_;
 };
 
-constexpr const char* kNotPacked = "MPI_Pack gave another number of bytes than the type has";
-
 int broadcast_packed(const Served& served, const Broadcast& call, Task task) {
   Packed packed(task.count, call.comm);
   const bool root = call.root == served.channel.rank();
-  if (root && !packed.fill(call.data, call.block))
-    return raise_on(call.comm, {ECH_ERR_INVALID, kNotPacked});
+  const int filled = root ? packed.fill(call.data, call.block) : MPI_SUCCESS;
+  if (filled != MPI_SUCCESS) return filled;
   task.send = task.recv = packed.data();
   const int code = served.run(task);
-  if (code == MPI_SUCCESS && !root) packed.empty(0, task.count, call.data, call.block);
-  return code;
+  if (code != MPI_SUCCESS || root) return code;
+  return packed.empty(0, task.count, call.data, call.block);
 }
 
 std::optional<int> broadcasted(const Broadcast& call) {
@@ -76,17 +78,18 @@ class Gather {
     const void* send = in_place_ ? block_at(call_, rank) : call_.send;
     Packed mine(is_dense(sent.type) ? 0 : bytes_, call_.comm);
     if (!is_dense(sent.type)) {
-      if (!mine.fill(send, sent)) return raise_on(call_.comm, {ECH_ERR_INVALID, kNotPacked});
+      if (const int error = mine.fill(send, sent); error != MPI_SUCCESS) return error;
       send = mine.data();
     }
     Task task{ECH_ALLGATHER, send, call_.recv, bytes_};
     if (dense) return served_.run(task);
     Packed all(bytes_ * static_cast<std::size_t>(size), call_.comm);
     task.recv = all.data();
-    const int code = served_.run(task);
+    int code = served_.run(task);
     for (int r = 0; r < size && code == MPI_SUCCESS; ++r)
       if (!in_place_ || r != rank)
-        all.empty(bytes_ * static_cast<std::size_t>(r), bytes_, block_at(call_, r), call_.received);
+        code = all.empty(bytes_ * static_cast<std::size_t>(r), bytes_, block_at(call_, r),
+                         call_.received);
     return code;
   }
 

@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/join.h"
 
+#include <signal.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <string>
+#include <system_error>
 
 #include "mpi/environment.h"
 #include "mpi/failure.h"
 #include "mpi/lookup.h"
+#include "mpi/progress.h"
 
 namespace echelon::dropin {
 namespace {
 
-constexpr double kCreation = 60;  // s
+constexpr double kCreation = 60;                        // s
+constexpr std::chrono::microseconds kBetweenTurns{50};  // of MPI, while a communicator is made
 
 // A rank that is stopped, by a debugger for example, is waited for, as MPI does; who dies is
 // found by MPI's launcher, too. Before the program begins, since the environment is read by all.
@@ -73,6 +80,22 @@ std::string exchange_id(const Seat& seat, ech_unique_id& id) {
   return why;
 }
 
+// A thread that is started meanwhile runs no signal handlers of the program.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 ech_comm* create(const Seat& seat, const ech_unique_id& id, std::string& why) {
   ech_comm_options options = ECH_COMM_OPTIONS_INIT;
   options.unique_id = &id;
@@ -84,6 +107,21 @@ ech_comm* create(const Seat& seat, const ech_unique_id& id, std::string& why) {
   ech_comm* comm = nullptr;
   if (ech_comm_create(&comm, &options) != ECH_OK) why = ech_last_error();
   return comm;
+}
+
+// By a thread that calls nothing of MPI, so that this one lets MPI move: what the others need
+// before they can come may still lie here.
+ech_comm* create_beside_mpi(const Seat& seat, const ech_unique_id& id, std::string& why) {
+  std::future<ech_comm*> made;
+  try {
+    const SignalsBlocked blocked;
+    made = std::async(std::launch::async, [&] { return create(seat, id, why); });
+  } catch (const std::system_error& error) {
+    why = std::string("cannot start a thread: ") + error.what();
+    return nullptr;
+  }
+  while (made.wait_for(kBetweenTurns) != std::future_status::ready) progress_mpi();
+  return made.get();
 }
 
 void drop(ech_comm* comm) {
@@ -104,7 +142,7 @@ std::unique_ptr<Channel> join_ranks(MPI_Comm comm, bool able) {
   if (!all_agree(seat, obstacle(able))) return nullptr;
   ech_unique_id id;
   std::string why = exchange_id(seat, id);
-  ech_comm* const made = why.empty() ? create(seat, id, why) : nullptr;
+  ech_comm* const made = why.empty() ? create_beside_mpi(seat, id, why) : nullptr;
   if (all_agree(seat, why)) return std::make_unique<Channel>(made);
   given_up = true;
   drop(made);

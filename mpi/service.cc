@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "mpi/failure.h"
@@ -22,6 +23,10 @@ using Clock = std::chrono::steady_clock;
 // For one channel after the other: what is left behind moves on within this time for each, while
 // MPI waits, at the cost of a system call.
 constexpr std::chrono::microseconds kBetweenPushes{50};
+
+// In MPI_Finalize, where the slowest rank may come much later.
+constexpr std::chrono::milliseconds kAwake{10};
+constexpr std::chrono::microseconds kNap{200};
 
 // Values of our attribute that are no channel.
 char of_self, not_served;
@@ -90,9 +95,11 @@ void report() {
 void finish(Service& service) {
   service.ended = true;
   retire_all(service);
+  const Clock::time_point tired = Clock::now() + kAwake;
   while (!reap(service)) {
     step();
     progress_mpi();
+    if (Clock::now() > tired) std::this_thread::sleep_for(kNap);
   }
   if (service.progresses) leave_progress(step);
   report();

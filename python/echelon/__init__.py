@@ -17,8 +17,8 @@ from ._collectives import (allreduce, allreduce_async, barrier, barrier_async, b
 from ._compression import Compression, Compressor
 from ._constants import Average, Max, Min, Product, ReduceOp, Sum
 from ._errors import (AbortedError, AuthError, EchelonError, InternalError, InvalidError,
-                      MismatchError, NoMemoryError, PeerError, SystemCallError, TimeoutError,
-                      UnsupportedError)
+                      MismatchError, NoMemoryError, PeerError, RankLostError, SystemCallError,
+                      TimeoutError, UnsupportedError)
 from ._gathers import allgather, allgather_object, broadcast_object
 from ._groups import grouped_allreduce, grouped_allreduce_async
 from ._process_sets import (ProcessSet, add_process_set, global_process_set, init, is_initialized,
@@ -63,6 +63,13 @@ def split(color: int, key: int = 0) -> Optional[ProcessSet]:
     return global_process_set.split(color, key)
 
 
+def shrink() -> None:
+    """After a RankLostError, when the ranks that are left all call it: from now on these are all
+    ranks, with new numbers in the old order. What add_process_set() made is ended. A rank that is
+    silent is waited for and then left out, where it gets an AbortedError."""
+    global_process_set.shrink()
+
+
 def topology(format: str = "dict") -> Union[str, Dict[str, Any]]:
     """The fabric that the ranks found: "dict", "text", "json" or "toml"."""
     return global_process_set.topology(format)
@@ -82,11 +89,11 @@ def abort() -> None:
 __all__ = [
     "AbortedError", "AuthError", "Average", "Compression", "Compressor", "EchelonError", "Handle",
     "InternalError", "InvalidError", "Max", "Min", "MismatchError", "NoMemoryError", "PeerError",
-    "ProcessSet", "Product", "ReduceOp", "Sum", "SystemCallError", "TimeoutError",
+    "ProcessSet", "Product", "RankLostError", "ReduceOp", "Sum", "SystemCallError", "TimeoutError",
     "UnsupportedError", "abort", "add_process_set", "allgather", "allgather_object", "allreduce",
     "allreduce_async", "barrier", "barrier_async", "broadcast", "broadcast_async",
     "broadcast_object", "cross_rank", "cross_size", "explain", "global_process_set",
     "grouped_allreduce", "grouped_allreduce_async", "init", "is_initialized", "local_rank",
     "local_size", "poll", "rank", "reduce_scatter", "reduce_scatter_async", "remove_process_set",
-    "shutdown", "size", "split", "synchronize", "topology", "unique_id",
+    "shrink", "shutdown", "size", "split", "synchronize", "topology", "unique_id",
 ]

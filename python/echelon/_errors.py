@@ -36,19 +36,24 @@ class MismatchError(EchelonError):
     status = -20
 
 
-class TimeoutError(EchelonError, builtins.TimeoutError):
+class RankLostError(EchelonError):
+    """What ranks have in common when one of them is lost: PeerError, TimeoutError or AbortedError.
+    shrink() goes on with those that are left."""
+
+
+class TimeoutError(RankLostError, builtins.TimeoutError):
     """The deadline passed."""
 
     status = -21
 
 
-class PeerError(EchelonError):
+class PeerError(RankLostError):
     """Another rank died or left."""
 
     status = -22
 
 
-class AbortedError(EchelonError):
+class AbortedError(RankLostError):
     """The communicator was aborted, here or on another rank."""
 
     status = -23

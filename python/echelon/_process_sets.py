@@ -7,18 +7,22 @@ import ctypes
 import json
 import sys
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from ctypes import byref, c_void_p
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import _library
-from ._constants import TYPES, Collective, ReduceOp
-from ._errors import EchelonError, InvalidError
+from . import _cuda, _library
+from ._constants import TYPES, UINT8, Collective, ReduceOp
+from ._errors import EchelonError, InvalidError, PeerError, TimeoutError
 from ._requests import Request
 from ._waiting import interruptible
 
 _TEXT, _JSON, _TOML = 0, 1, 2
 _FORMATS = {"text": _TEXT, "json": _JSON, "toml": _TOML, "dict": _JSON}
+
+# How long the end of a program waits for the other ranks, in seconds.
+_FAREWELL = 30.0
 
 
 class ProcessSet:
@@ -30,6 +34,7 @@ class ProcessSet:
         self._comm = comm
         self._pending: Dict[int, Request] = {}
         self._lock = threading.RLock()
+        self._ending = threading.RLock()  # abort() and the end of the communicator
 
     # ---- who and where -----------------------------------------------------------------------
 
@@ -86,24 +91,71 @@ class ProcessSet:
                           self.abort)
         return ProcessSet(made) if made else None
 
+    def shrink(self) -> ProcessSet:
+        """After a failure: a set of the ranks that are left, in their old order; this one ends.
+        Collective over those that live; ends what they have pending with AbortedError."""
+        return ProcessSet(self._survivors())
+
+    def _survivors(self) -> c_void_p:
+        """When one more rank is lost meanwhile, all the others call again."""
+        made, losses = c_void_p(), 0
+        with self.driving():
+            comm, most = self._communicator(), self.size()
+            while not made:
+                try:
+                    interruptible(lambda: _library.call("comm_shrink", comm, byref(made)))
+                except (PeerError, TimeoutError):
+                    losses += 1
+                    if losses == most:
+                        raise
+                except EchelonError:
+                    raise
+                except BaseException:  # a signal handler's: the call goes on, so nobody may end it
+                    self._comm = None
+                    raise
+            self._destroy()
+        return made
+
     def abort(self) -> None:
         """Ends every operation, here and on the other ranks, with AbortedError. From any thread."""
-        comm = self._comm
-        if comm is not None:
-            _library.call("comm_abort", comm)
+        with self._ending:
+            if self._comm is not None:
+                _library.call("comm_abort", self._comm)
 
-    def close(self) -> None:
-        """Waits for what is pending and ends the set. Collective; local after a failure."""
+    def close(self, timeout: float = 0) -> None:
+        """Waits for what is pending and ends the set, within `timeout` seconds if given. Collective;
+        local after a failure."""
         with self.driving():
-            comm, self._comm = self._comm, None
-            if comm is None:
+            if self._comm is None:
                 return
             try:
-                interruptible(lambda: _library.call("comm_destroy", comm))
+                self._say_farewell(timeout)
             finally:
-                for request in self._pending.values():
-                    request.drop()
-                self._pending.clear()
+                self._destroy()
+
+    def _say_farewell(self, timeout: float) -> None:
+        """An operation that no program makes, so that nothing else is taken for it. It can be
+        aborted and has a timeout, as the end of a communicator, which then waits for nobody, has
+        not."""
+        if self.has_failed():
+            return
+        words = (ctypes.c_uint8 * 1)(1)
+        call = _library.Call(ctypes.sizeof(_library.Call), timeout)
+        request = self.start("iallreduce", (words, words, 1, UINT8.code, ReduceOp.Product), call,
+                             (words,))
+        request.wait()
+        if request.error is not None:
+            raise request.error
+
+    def _destroy(self) -> None:
+        with self._ending:  # from here on abort() finds nothing
+            comm, self._comm = self._comm, None
+        try:
+            interruptible(lambda: _library.call("comm_destroy", comm))
+        finally:
+            for request in self._pending.values():
+                request.drop()
+            self._pending.clear()
 
     # ---- for the collectives -----------------------------------------------------------------
 
@@ -112,6 +164,14 @@ class ProcessSet:
         """One thread at a time."""
         with self._lock:
             yield
+
+    def has_failed(self) -> bool:
+        """Whether every operation fails from now on."""
+        try:
+            _library.call("comm_status", self._communicator())
+        except EchelonError:
+            return True
+        return False
 
     def start(self, function: str, arguments: Sequence[Any], call: _library.Call,
               keep: Sequence[Any]) -> Request:
@@ -146,6 +206,16 @@ class _World(ProcessSet):
     def adopt(self, comm: c_void_p) -> None:
         self._comm = comm
         self.ranks = list(range(self.size()))
+
+    def shrink(self) -> ProcessSet:
+        """Of others the ranks, which have new numbers now, say nothing."""
+        while _added:
+            ended = _added.pop()
+            with suppress(EchelonError):
+                ended.abort()
+                ended.close()
+        self.adopt(self._survivors())
+        return self
 
     def _communicator(self) -> c_void_p:
         if self._comm is None:
@@ -182,8 +252,13 @@ def _create(*, unique_id: Optional[bytes] = None, rank: int = 0, size: int = 0,
     options.fabric_file, options.algorithm = _text(fabric), _text(algorithm)
     options.probe = 0 if probe is None else 1 if probe else -1
     made = c_void_p()
-    keep = options, identity
-    interruptible(lambda: _library.call("comm_create", byref(made), byref(keep[0])))
+    keep, context = (options, identity), _cuda.current_context()
+
+    def create() -> None:
+        with _cuda.within(context):
+            _library.call("comm_create", byref(made), byref(keep[0]))
+
+    interruptible(create)
     return made
 
 
@@ -242,11 +317,15 @@ def remove_process_set(process_set: ProcessSet) -> None:
 
 @atexit.register
 def _at_exit() -> None:
-    """A rank that ends with an exception does not wait for the others, and tells them."""
-    try:
-        if hasattr(sys, "last_value"):
-            for process_set in [*_added, global_process_set]:
-                process_set.abort()
-        shutdown()
-    except EchelonError as error:
-        print(f"echelon: {error}", file=sys.stderr)
+    """A rank that ends with an exception does not wait for the others, and tells them. One that
+    ends by sys.exit() looks like any other, so no rank waits for ever."""
+    end = time.monotonic() + _FAREWELL
+    sets = [*reversed(_added), global_process_set]
+    if hasattr(sys, "last_value"):
+        for process_set in sets:
+            process_set.abort()
+    for process_set in sets:
+        try:
+            process_set.close(max(0.1, end - time.monotonic()))
+        except EchelonError as error:
+            print(f"echelon: at the end of the program: {error}", file=sys.stderr)

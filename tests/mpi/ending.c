@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How programs end: with communicators that were never freed, with callbacks of MPI_COMM_SELF that
- * still call collectives, or without a collective at all. */
+ * still call collectives, long before others, or without a collective at all. */
+#define _GNU_SOURCE
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/mpi/rank.h"
 
@@ -35,9 +38,32 @@ static void use(void) {
   expect(served("MPI_Allreduce") == 1, "not served");
 }
 
+static double seconds(struct timeval time) {
+  return (double)time.tv_sec + 1e-6 * (double)time.tv_usec;
+}
+
+/* All but the last rank wait in MPI_Finalize for that one, and sleep meanwhile. */
+static int wait_for_a_late_rank(void) {
+  struct rusage before, after;
+  double used;
+  begin(MPI_THREAD_SINGLE);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == size - 1) sleep(3);
+  getrusage(RUSAGE_THREAD, &before);
+  MPI_Finalize();
+  getrusage(RUSAGE_THREAD, &after);
+  used = seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) -
+         seconds(before.ru_stime);
+  expect(used < 1, "%g s of processor time in MPI_Finalize", used);
+  expect(rank == size - 1 || after.ru_nvcsw - before.ru_nvcsw > 50, "%ld times asleep",
+         after.ru_nvcsw - before.ru_nvcsw);
+  return failed();
+}
+
 int main(int argc, char** argv) {
   const int nothing = argc > 1 && strcmp(argv[1], "nothing") == 0;
   int finalized = 0, code;
+  if (argc > 1 && strcmp(argv[1], "late") == 0) return wait_for_a_late_rank();
   begin(MPI_THREAD_SINGLE);
   if (!nothing) use();
   code = end();

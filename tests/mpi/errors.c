@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What is wrong with a call is told as MPI tells it, and what happens to the ranks reaches the
  * communicator's error handler. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,6 +42,34 @@ static void wrong_arguments(void) {
   expect_refused(MPI_Barrier(MPI_COMM_NULL), MPI_ERR_COMM, "no communicator");
 }
 
+/* Stands in for MPI's own, which fails when the test says so, as without memory. */
+static int unpacking_fails;
+
+int PMPI_Unpack(const void* packed, int bytes, int* at, void* to, int count, MPI_Datatype type,
+                MPI_Comm comm) {
+  static int (*real)(const void*, int, int*, void*, int, MPI_Datatype, MPI_Comm);
+  if (real == NULL) *(void**)&real = dlsym(RTLD_NEXT, "PMPI_Unpack");
+  return unpacking_fails ? MPI_ERR_NO_MEM : real(packed, bytes, at, to, count, type, comm);
+}
+
+/* What comes goes through a buffer, since the type has gaps. */
+static void unpacking(void) {
+  int data[6] = {0}, all[6 * 8] = {0}, fails;
+  MPI_Datatype gaps;
+  MPI_Type_vector(3, 1, 2, MPI_INT, &gaps);
+  MPI_Type_commit(&gaps);
+  for (fails = 0; fails < 2; ++fails) {
+    const int expected = fails ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    unpacking_fails = fails;
+    expect(MPI_Bcast(data, 1, gaps, 0, MPI_COMM_WORLD) == (rank == 0 ? MPI_SUCCESS : expected),
+           "bcast hides what MPI_Unpack says");
+    expect(MPI_Allgather(data, 3, MPI_INT, all, 1, gaps, MPI_COMM_WORLD) == expected,
+           "allgather hides what MPI_Unpack says");
+  }
+  unpacking_fails = 0;
+  MPI_Type_free(&gaps);
+}
+
 /* With a deadline, which a user may set, a rank that is late fails the call on all others: with
  * Echelon's words, through the handler. MPI works on. */
 static void late_rank(void) {
@@ -65,6 +95,7 @@ int main(int argc, char** argv) {
   wrong_arguments();
   MPI_Bcast(&token, 1, MPI_INT, 0, MPI_COMM_WORLD);
   expect(served("MPI_Bcast") == 1 && served("MPI_Barrier") == 1, "not served");
+  unpacking();
   if (argc > 1 && strcmp(argv[1], "late") == 0) late_rank();
   MPI_Errhandler_free(&handler);
   return end();

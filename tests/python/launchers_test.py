@@ -53,6 +53,24 @@ class Launchers(unittest.TestCase):
         self.assertIn("rank 1", first[2])
         self.assertIn("ValueError: mine", second[2])
 
+    def test_exit_without_the_others(self):
+        """What a rank ends with by sys.exit() is seen, although another never ends."""
+        end = ("import signal\nechelon._process_sets._FAREWELL = 4\n"
+               "if echelon.rank() == 1: sys.exit(3)\nsignal.pause()")
+        port = str(free_port())
+        first, second = [subprocess.Popen(
+            script(end=end), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": port}) for r in range(2)]
+        try:
+            _, errors = second.communicate(timeout=60)
+            self.assertEqual(second.returncode, 3)
+            self.assertRegex(errors, "echelon: .*rank 0 ")
+        finally:
+            for rank in (first, second):
+                rank.kill()
+                rank.communicate()
+
     def test_mpirun(self):
         if shutil.which("mpirun") is None:
             self.skipTest("no mpirun")

@@ -16,11 +16,11 @@ Without torch.distributed, in Horovod's way:
 """
 from __future__ import annotations
 
-from .. import (Average, Max, Min, Product, Sum, abort, add_process_set, allgather,
+from .. import (Average, Max, Min, Product, RankLostError, Sum, abort, add_process_set, allgather,
                 allgather_object, allreduce, allreduce_async, barrier, broadcast, broadcast_async,
                 broadcast_object, cross_rank, cross_size, grouped_allreduce,
                 grouped_allreduce_async, init, is_initialized, local_rank, local_size, poll, rank,
-                reduce_scatter, remove_process_set, shutdown, size, synchronize)
+                reduce_scatter, remove_process_set, shrink, shutdown, size, synchronize)
 from . import _meeting, _process_group
 from ._broadcast import broadcast_optimizer_state, broadcast_parameters
 from ._compression import Compression, Compressor
@@ -33,10 +33,10 @@ _process_group.register()
 
 __all__ = [
     "Average", "Compression", "Compressor", "DistributedOptimizer", "Max", "Min", "ProcessGroup",
-    "Product", "Sum", "SyncBatchNorm", "abort", "add_process_set", "allgather", "allgather_object",
-    "allreduce", "allreduce_async", "barrier", "broadcast", "broadcast_async", "broadcast_object",
-    "broadcast_optimizer_state", "broadcast_parameters", "cross_rank", "cross_size",
-    "grouped_allreduce", "grouped_allreduce_async", "init", "is_initialized", "local_rank",
-    "local_size", "poll", "rank", "reduce_scatter", "remove_process_set", "shutdown", "size",
-    "synchronize",
+    "Product", "RankLostError", "Sum", "SyncBatchNorm", "abort", "add_process_set", "allgather",
+    "allgather_object", "allreduce", "allreduce_async", "barrier", "broadcast", "broadcast_async",
+    "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters", "cross_rank",
+    "cross_size", "grouped_allreduce", "grouped_allreduce_async", "init", "is_initialized",
+    "local_rank", "local_size", "poll", "rank", "reduce_scatter", "remove_process_set", "shrink",
+    "shutdown", "size", "synchronize",
 ]

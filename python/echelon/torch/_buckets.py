@@ -49,7 +49,7 @@ class Bucket:
                 parameter.grad.mul_(factor)
 
 
-def _fill(parameters: Sequence[torch.nn.Parameter], limit: int,
+def fill(parameters: Sequence[torch.nn.Parameter], limit: int,
           compression: Type[Compressor]) -> List[Bucket]:
     """The last parameters first, as their gradients come; each bucket of one type on one device."""
     buckets: List[Bucket] = []
@@ -78,9 +78,9 @@ class Buckets:
     """They are reduced in their order, which is the same on all ranks, whatever the order in which
     gradients come: one that is complete waits for those before it."""
 
-    def __init__(self, parameters: Sequence[torch.nn.Parameter], driver: Driver, limit: int,
-                 compression: Type[Compressor], op: ReduceOp, factors: Sequence[float]) -> None:
-        self._buckets = _fill(parameters, limit, compression)
+    def __init__(self, buckets: List[Bucket], driver: Driver, op: ReduceOp,
+                 factors: Sequence[float]) -> None:
+        self._buckets = buckets
         self._of = {p: bucket for bucket in self._buckets for p in bucket.parameters}
         self._driver, self._op, self._factors = driver, op, factors
         self._next = 0

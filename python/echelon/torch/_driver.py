@@ -19,8 +19,7 @@ from typing import Any, Callable, ContextManager, List, Optional, Sequence
 
 import torch
 
-from .._constants import ReduceOp
-from .._errors import AbortedError, EchelonError
+from .._errors import AbortedError, EchelonError, RankLostError
 from .._process_sets import ProcessSet
 from ._calls import Caller, wait_all
 from ._collectives import Begin, Started
@@ -62,19 +61,24 @@ class Operation:
     started: Started = field(default_factory=Started)
 
 
-class Driver(threading.Thread):
-    """`connect` makes the communicator, when it is first needed."""
+Connect = Callable[[torch.device], ProcessSet]
 
-    def __init__(self, connect: Callable[[torch.device], ProcessSet]) -> None:
+
+class Driver(threading.Thread):
+    """`connect` makes the communicator, when it is first needed. Or it is there: `members`."""
+
+    def __init__(self, connect: Optional[Connect] = None,
+                 members: Optional[ProcessSet] = None) -> None:
         super().__init__(name="echelon.torch", daemon=True)
         self._connect = connect
-        self._members: Optional[ProcessSet] = None
+        self._members = members
         self._queue: "queue.SimpleQueue[Optional[Operation]]" = queue.SimpleQueue()
         self._under_way: List[Operation] = []
         self._streams: Any = {}
         self._lock = threading.Lock()
         self._error: Optional[EchelonError] = None
         self._closing = False
+        self.failure: Optional[RankLostError] = None  # of an operation: all fail from now on
         _drivers.append(weakref.ref(self))
         self.start()
 
@@ -122,18 +126,10 @@ class Driver(threading.Thread):
         self._leave()
 
     def _leave(self) -> None:
-        """Begins with an operation that no program makes, so that nothing else is taken for it: it
-        can be aborted while it waits, and the end of a communicator cannot. Every operation has had
-        its own error."""
-        if self._members is None:
-            return
+        """Every operation has had its own error."""
         with contextlib.suppress(EchelonError):
-            farewell = torch.ones(1, dtype=torch.uint8)
-            wait_all(Caller(self._members, None, None).allreduce(farewell, ReduceOp.Product))
-        with self._lock:  # from here on abort() finds nothing
-            members, self._members = self._members, None
-        with contextlib.suppress(EchelonError):
-            members.close()
+            if self._members is not None:
+                self._members.close()
 
     def _start_submitted(self, open: bool) -> bool:
         """Whether more may come. Waits only when there is nothing else to do."""
@@ -161,6 +157,7 @@ class Driver(threading.Thread):
         if self._error is not None:
             raise self._error
         if self._members is None:
+            assert self._connect is not None
             try:
                 members = self._connect(device)
             except EchelonError as error:
@@ -179,6 +176,8 @@ class Driver(threading.Thread):
                 operation.started.finish()
             operation.place.left(self._streams)
         except BaseException as error:  # for the thread that waits
+            if isinstance(error, RankLostError):
+                self.failure = error
             operation.work.end(error)
         else:
             operation.work.end()

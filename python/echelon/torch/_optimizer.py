@@ -12,7 +12,7 @@ from .._constants import Average, ReduceOp
 from .._errors import InvalidError
 from .._gathers import allgather_object
 from .._process_sets import ProcessSet
-from ._buckets import Buckets
+from ._buckets import Buckets, fill
 from ._compression import Compression, Compressor
 from ._driver import Driver
 
@@ -40,10 +40,11 @@ class _Distributed:
 
     _buckets: Buckets
     _driver: Driver
-    _members: ProcessSet
+    _closed = False
 
     def _set_up(self, buckets: Buckets, driver: Driver, passes: int) -> None:
         self._buckets, self._driver, self._passes = buckets, driver, passes
+        self._closed = False
         self._counts = {p: 0 for p in _trained(self)}  # type: ignore[arg-type]
         self._synchronized = self._skipping = False
         self._hooks = [p.register_post_accumulate_grad_hook(self._came) for p in self._counts]
@@ -88,10 +89,20 @@ class _Distributed:
         return super().zero_grad(*arguments, **named)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Ends its communicator; step() is no longer possible. Collective."""
+        """Ends its communicator; step() is no longer possible, until DistributedOptimizer() is given
+        it again. Collective; local after a failure."""
         for hook in self._hooks:
             hook.remove()
         self._driver.close()
+        self._closed = True
+
+
+def _undo(optimizer: torch.optim.Optimizer) -> None:
+    """One that was closed becomes what it was before."""
+    if isinstance(optimizer, _Distributed):
+        if not optimizer._closed:
+            raise InvalidError("the optimizer is distributed already: close() it first")
+        optimizer.__class__ = type(optimizer).__bases__[1]
 
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Optional[Named] = None,
@@ -104,6 +115,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
     They are reduced in buckets of `bucket_bytes` while backward() still computes others. With
     backward_passes_per_step gradients are added up over so many calls of backward() first. The
     ranks must have the same parameters in the same order. Collective."""
+    _undo(optimizer)
     members = set_of(process_set)
     parameters = _trained(optimizer)
     if not parameters or backward_passes_per_step < 1:
@@ -117,11 +129,10 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
         raise InvalidError(f"{compression.__name__} compresses NumPy arrays: expected one of "
                            "echelon.torch.Compression")
     _check_alike(parameters, named_parameters, members)
-    own = members.split(0, members.rank())
-    assert own is not None
-    driver = Driver(lambda device: own)
+    filled = fill(parameters, bucket_bytes, compression)
     factors = 1 / gradient_predivide_factor, gradient_predivide_factor
-    buckets = Buckets(parameters, driver, bucket_bytes, compression, op, factors)
+    driver = Driver(members=members.split(0, members.rank()))  # last, since it has to be ended
+    buckets = Buckets(filled, driver, op, factors)
     kind = type(optimizer)
     optimizer.__class__ = type(kind.__name__, (_Distributed, kind), {})
     optimizer._set_up(buckets, driver, backward_passes_per_step)  # type: ignore[attr-defined]

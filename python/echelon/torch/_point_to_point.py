@@ -6,14 +6,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from datetime import timedelta
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
 from .._errors import MismatchError, UnsupportedError
-from ._meeting import await_any
+from ._meeting import wait_until
 from ._work import seconds_of
 
 _PIECE = 4 << 20  # The store takes 8 MiB at most.
@@ -82,23 +82,22 @@ class Mailbox:
     def recv(self, tensor: torch.Tensor, source: Optional[int], tag: int) -> Received:
         return Received(self, tensor, source, tag)
 
-    def expect(self, source: Optional[int], tag: int) -> Dict[str, int]:
-        """The keys of the messages that may be next, and whose they are. From one known sender the
-        next receive gets the one after."""
+    def reserve(self, source: int, tag: int) -> str:
+        """The key of the next message of this sender: the receive after this gets the one after."""
         with self._lock:
-            sources = range(self._size) if source is None else [source]
-            keys = {self._name(s, self._rank, tag, self._received[s, tag]): s for s in sources}
-            if source is not None:
-                self._received[source, tag] += 1
-            return keys
+            return self._next(source, tag)
 
-    def there(self, keys: Dict[str, int]) -> bool:
-        return any(self._store.check([key]) for key in keys)
+    def there(self, key: str) -> bool:
+        return bool(self._store.check([key]))
 
-    def await_one(self, keys: Dict[str, int], timeout: Optional[float]) -> str:
-        senders = "any rank" if len(keys) > 1 else f"rank {next(iter(keys.values()))}"
-        return await_any(self._store, list(keys), timeout or self.timeout,
-                         f"recv: nothing came from {senders}")
+    def claim(self, tag: int) -> Optional[Tuple[str, int]]:
+        """A message of any sender that is there, which no other receive gets, and whose it is."""
+        with self._lock:
+            for source in range(self._size):
+                key = self._name(source, self._rank, tag, self._received[source, tag])
+                if self.there(key):
+                    return self._next(source, tag), source
+        return None
 
     def take(self, key: str) -> bytes:
         names = [f"{key}/{k}" for k in range(int(self._store.get(key)))]
@@ -107,9 +106,10 @@ class Mailbox:
             self._store.delete_key(name)
         return data
 
-    def count(self, source: int, tag: int) -> None:
-        with self._lock:
-            self._received[source, tag] += 1
+    def _next(self, source: int, tag: int) -> str:
+        number = self._received[source, tag]
+        self._received[source, tag] += 1
+        return self._name(source, self._rank, tag, number)
 
     @staticmethod
     def _name(source: int, to: int, tag: int, number: int) -> str:
@@ -117,37 +117,55 @@ class Mailbox:
 
 
 class Received(_Work):
-    """Comes when it is waited for. One from any rank takes what is there first, in that moment."""
+    """Comes when it is asked for: by wait(), or by is_completed(). One from any rank takes what is
+    there first, in that moment."""
 
     def __init__(self, mailbox: Mailbox, tensor: torch.Tensor, source: Optional[int],
                  tag: int) -> None:
         super().__init__()
-        self._mailbox, self._tensor, self._any, self._tag = mailbox, tensor, source is None, tag
-        self._keys = mailbox.expect(source, tag)
-        self._source = source
+        self._mailbox, self._tensor, self._source, self._tag = mailbox, tensor, source, tag
+        self._key = None if source is None else mailbox.reserve(source, tag)
         self._done = False
+        self._error: Optional[MismatchError] = None
+        self._lock = threading.Lock()
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
-        if self._done:
-            return True
-        if self._any:
-            self._keys = self._mailbox.expect(None, self._tag)
-        key = self._mailbox.await_one(self._keys, seconds_of(timeout))
-        self._source = self._keys[key]
-        if self._any:
-            self._mailbox.count(self._source, self._tag)
-        self._done = True
-        _put_back(self._tensor, self._mailbox.take(key))
+        sender = "any rank" if self._key is None else f"rank {self._source}"
+        seconds = seconds_of(timeout) or self._mailbox.timeout
+        wait_until(self.is_completed, seconds, f"recv: nothing came from {sender}")
+        if self._error is not None:
+            raise self._error
         return True
 
     def is_completed(self) -> bool:
-        return self._done or self._mailbox.there(self._keys)
+        with self._lock:
+            if not self._done:
+                key = self._found()
+                self._done = key is not None
+                if key is not None:
+                    self._take(key)
+            return self._done
+
+    def _found(self) -> Optional[str]:
+        if self._key is not None:
+            return self._key if self._mailbox.there(self._key) else None
+        claimed = self._mailbox.claim(self._tag)
+        if claimed is None:
+            return None
+        key, self._source = claimed
+        return key
+
+    def _take(self, key: str) -> None:
+        try:
+            _put_back(self._tensor, self._mailbox.take(key))
+        except MismatchError as error:
+            self._error = error
 
     def is_success(self) -> bool:
-        return self._done
+        return self._done and self._error is None
 
-    def exception(self) -> None:
-        return None
+    def exception(self) -> Optional[MismatchError]:
+        return self._error
 
     def get_future(self) -> Any:
         raise UnsupportedError("a receive has no future: call wait()")

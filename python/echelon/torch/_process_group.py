@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, TypeVar
 import torch
 import torch.distributed as dist
 
-from .._errors import InvalidError, UnsupportedError
+from .._errors import InvalidError, RankLostError, UnsupportedError
 from . import _collectives
 from ._collectives import Begin, parts_of
 from ._driver import Driver
@@ -57,6 +57,7 @@ class ProcessGroup(dist.ProcessGroup):
         super().__init__(rank, size)
         self._store, self._number, self._count, self._timeout = store, rank, size, timeout
         self._driver: Optional[Driver] = None
+        self._gpu: Optional[torch.device] = None
         self._mailbox = Mailbox(store, rank, size, timeout.total_seconds())
         self._others: Dict[str, Any] = {}
         self._coalescing: Optional[List[Any]] = None
@@ -121,17 +122,26 @@ class ProcessGroup(dist.ProcessGroup):
                 outputs: Optional[Sequence[torch.Tensor]] = None) -> Any:
         device = check_place(tensors) if tensors else _CPU
         if self._driver is None:
+            self._gpu = self._gpu_here()
             self._driver = Driver(self._connect)
-        seconds = seconds_of(getattr(opts, "timeout", None))
+        seconds = seconds_of(getattr(opts, "timeout", None)) or seconds_of(self._timeout)
         return self._driver.submit(begin, tensors if outputs is None else outputs, device, seconds)
 
+    def _gpu_here(self) -> Optional[torch.device]:
+        """This rank's, for a group that begins with host memory. Which one is current is known to
+        the caller's thread alone."""
+        if not torch.cuda.is_initialized():
+            return None
+        return self.bound_device_id or torch.device("cuda", torch.cuda.current_device())
+
     def _connect(self, device: torch.device) -> Any:
-        if device.type == "cpu" and torch.cuda.is_initialized():
-            device = self.bound_device_id or torch.device("cuda", torch.cuda.current_device())
+        if device.type == "cpu" and self._gpu is not None:
+            device = self._gpu
         return meet_in(self._store, self._number, self._count, self._timeout.total_seconds(),
                        device)
 
     def set_timeout(self, timeout: timedelta) -> None:
+        """For what begins from now on."""
         self._timeout = timeout
         self._mailbox.timeout = timeout.total_seconds()
 
@@ -139,6 +149,11 @@ class ProcessGroup(dist.ProcessGroup):
         """Ends all operations, here and on the other ranks, with AbortedError."""
         if self._driver is not None:
             self._driver.abort()
+
+    def failure(self) -> Optional[RankLostError]:
+        """Why all operations fail from now on; None while they do not. For what backward() raises,
+        which waits in C++: a RuntimeError of any kind."""
+        return None if self._driver is None else self._driver.failure
 
     def shutdown(self) -> None:
         """Collective, unless an operation has failed."""
