@@ -314,8 +314,8 @@ TEST_F(Timelines, OfARankThatDiesLeavePartsOfTheOthers) {
     Comm comm = make_comm(world, {rank, kRanks}, options_with(30));
     for (int i = 0; i < 3; ++i) reduce(comm.get(), 1000);
     ++world.counter();
-    while (rank == kVictim && world.counter() < kRanks) usleep(100'000);
-    if (rank == kVictim) raise(SIGKILL);
+    while (rank == kVictim && world.counter() < kRanks) usleep(1000);
+    if (rank == kVictim) usleep(300'000), raise(SIGKILL);  // when the others are in the barrier
     EXPECT_TRUE(failed_with(ech_barrier(comm.get()), ECH_ERR_PEER));
     fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);  // the part is there without ech_comm_destroy
