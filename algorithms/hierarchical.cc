@@ -222,15 +222,16 @@ int checked_rounds(const Stage& stage, Algorithm algorithm, int n) {
 }
 
 void Composer::add(const Stage& stage) {
-  const Algorithm algorithm = what_.tiers[stage.tier].algorithm;
+  const auto& [groups, algorithm, given] = what_.tiers[stage.tier];
   int rounds = 0;
   for (const int n : stage.sizes)
     if (n > 1) rounds = std::max(rounds, checked_rounds(stage, algorithm, n));
   if (rounds == 0) return;
   for (const GroupTask& task : stage.tasks)
     add_collective(out_, step_, algorithm, stage.action, task.group, task.shares);
-  out_.add(Phase{fmt::format("{}(tier {}) by {}", verb(stage), stage.tier, name(algorithm)),
-                 stage.tier, step_, step_ + rounds});
+  const std::string where = given.empty() ? fmt::format("tier {}", stage.tier) : given;
+  out_.add(Phase{fmt::format("{}({}) by {}", verb(stage), where, name(algorithm)), stage.tier,
+                 step_, step_ + rounds, where});
   step_ += rounds;
 }
 

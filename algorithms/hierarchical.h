@@ -9,6 +9,7 @@
 // of its children's divisions: every piece then has one owner per child, and is reduced over them.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "algorithms/algorithm.h"
@@ -26,6 +27,7 @@ enum class Ownership {
 struct TierChoice {
   std::vector<Group> groups;
   Algorithm algorithm = Algorithm::kRing;
+  std::string name{};  // for people; "": by its number
 };
 
 struct Composition {

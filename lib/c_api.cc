@@ -115,6 +115,7 @@ ech_status start(Invocation in, ech_comm* comm, const ech_call* call, ech_reques
     in.timeout = settings.timeout;
     in.stream = settings.stream;
     in.in_stream = settings.stream != nullptr;
+    in.name = settings.name;
     check(in, comm);
     check_memory(in, *comm, settings.memory);
     *request = &start_request(in, *comm);

@@ -42,18 +42,20 @@ std::optional<Plans> gpu_plans(const Layout& layout, int rank, const Options& op
 std::optional<Recipe> wanted_recipe(const Options& options, const Shape& shape) {
   if (options.algorithm.empty()) return std::nullopt;
   const Recipe wanted = parse_recipe(options.algorithm);
-  if (options.plan_if_possible && !can_do(shape, wanted, ECH_ALLREDUCE)) return std::nullopt;
+  if (options.if_possible && !can_do(shape, wanted, ECH_ALLREDUCE)) return std::nullopt;
   return wanted;
 }
 
 struct Helpers {
   Watch* watch;
   Planner* planner;
+  Recorder* recorder;
 };
 
 EngineParts with(EngineParts parts, const Helpers& helpers) {
   parts.watch = helpers.watch;
   parts.planner = helpers.planner;
+  parts.recorder = helpers.recorder;
   return parts;
 }
 
@@ -94,12 +96,16 @@ Communicator::Communicator(CommunicatorParts parts)
       nics_{std::move(parts.nics), from_seconds(options_.heartbeat)},
       plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
       watch_(*control_, rank_names_, log_, nics_),
-      engine_(with(std::move(parts.engine), {&watch_, this})),
+      timeline_(options_.timeline.empty() ? nullptr
+                                          : std::make_unique<Timeline>(options_.timeline, rank_)),
+      engine_(with(std::move(parts.engine),
+                   {&watch_, this, timeline_ ? &timeline_->of_host() : nullptr})),
       gpu_absence_(std::move(parts.gpu.absence)),
       gpu_plans_(
           gpu_plans(layout_of_gpus(layout_, fabric_, places_, {parts.gpu.native, parts.gpu.staged}),
                     rank_, options_, parts.gpu)),
       gpu_watch_(*control_, rank_names_, log_, nics_) {
+  if (parts.gpu.device && timeline_) parts.gpu.device->engine.recorder = &timeline_->of_gpu();
   if (parts.gpu.device)
     gpu_ = std::make_unique<DeviceEngine>(std::move(*parts.gpu.device), gpu_watch_);
   const std::vector<int> local = layout_.ranks_of_host(host_index());
@@ -111,7 +117,12 @@ Communicator::Communicator(CommunicatorParts parts)
   control_->attend(this, mates);
 }
 
-Communicator::~Communicator() { control_->attend(nullptr, {}); }
+Communicator::~Communicator() {
+  control_->attend(nullptr, {});
+  if (!timeline_) return;
+  timeline_->of_host().set_on_failure({});
+  if (!timeline_kept_) write_part();
+}
 
 void Communicator::failed() noexcept {
   engine_.interrupt();
@@ -206,6 +217,7 @@ Communicator::Call Communicator::call_of(const Invocation& in) {
   Call call{in.collective == ECH_BARRIER ? task_of(barrier(in), signature_of(in))
                                          : task_of(in, signature_of(in))};
   call.timed = is_timed(call.task, engine_.next_sequence());
+  call.task.name = number_of_name(in);
   call.task.metered = notes_.is_metered(call.task.bytes);
   if (call.task.metered) notes_.begin_metering();
   return call;
@@ -311,6 +323,7 @@ void Communicator::close() {
   }
   const Deadline until = deadline();
   meet(Signature::kDestroy, until);
+  if (timeline_) merge_timeline(until);
   control_->close(until);
 }
 

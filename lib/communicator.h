@@ -24,6 +24,7 @@
 #include "lib/options.h"
 #include "lib/plans.h"
 #include "lib/statistics.h"
+#include "lib/timeline.h"
 
 namespace echelon {
 
@@ -41,6 +42,7 @@ struct Invocation {
   bool in_stream = false;  // begins when `stream` has come to it, which waits for its end
   void* stream = nullptr;
   std::shared_ptr<const BufferList> list = nullptr;  // of an allreduce of many buffers
+  const char* name = nullptr;                        // what the caller calls it; for the timeline
 };
 
 // What a communicator has of GPUs.
@@ -72,6 +74,7 @@ struct CommunicatorParts {
 
 struct Identity;
 struct Membership;
+class TimelineFile;
 
 class Communicator final : private Attendant, private Planner {
  public:
@@ -122,6 +125,9 @@ class Communicator final : private Attendant, private Planner {
   ech_counters counters() const;
   void statistics(ech_stats& stats);  // struct_size and arrays as the caller gave them
 
+  // Collective; before any operation. Does nothing unless a timeline is wanted.
+  void begin_timeline(Deadline until);
+
   const std::string& failure() const { return engine_.failure(); }
   const Options& options() const { return options_; }
   const Log& log() const { return log_; }
@@ -155,6 +161,18 @@ class Communicator final : private Attendant, private Planner {
   void conclude(const Exchange& exchange);
   void replan(const std::vector<SlowLink>& slow, std::uint64_t from);
   static void set_plan(Task& task, Plans& plans);
+
+  // communicator_timeline.cc
+  std::uint32_t number_of_name(const Invocation& invocation);
+  void run_message(int from, int to, std::span<std::byte> data, Deadline until);
+  ClockReading compare_clock(int other, Deadline until);
+  Clocks compare_clocks(Deadline until);
+  void merge_timeline(Deadline until);
+  std::string open_timeline(std::optional<TimelineFile>& file,
+                            std::span<const RankAbout> about) const;
+  void report_timeline(const std::string& path, const std::string& failure,
+                       ech_log_level level) const;
+  void write_part() noexcept;
 
   struct Call {
     Task task;
@@ -196,6 +214,9 @@ class Communicator final : private Attendant, private Planner {
   std::uint64_t replans_ = 0;
   std::deque<Exchange> exchanges_;  // that have not been settled, in order
   ControlWatch watch_;
+  const std::unique_ptr<Timeline> timeline_;  // null: none is wanted
+  bool timeline_kept_ = false;                // it has been written
+  int splits_ = 0;                            // so far
   Engine engine_;
   std::byte barrier_in_{}, barrier_out_{};
   Ahead ahead_, ahead_on_gpu_;

@@ -26,7 +26,8 @@ DeviceEngine::Call Communicator::start_on_gpu(const Invocation& in) {
     return nullptr;
   }
   fence_if_far_ahead(in);
-  const Task task = task_of(in.count > 0 ? in : barrier(in), signature_of(in));
+  Task task = task_of(in.count > 0 ? in : barrier(in), signature_of(in));
+  task.name = number_of_name(in);
   const std::uint64_t sequence = engine_.next_sequence();
   DeviceEngine::Call call =
       in.in_stream ? engine.start_in(static_cast<CudaStream>(in.stream), task, sequence)

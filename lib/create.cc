@@ -18,6 +18,7 @@
 #include "lib/fabric/place.h"
 #include "lib/introduction.h"
 #include "lib/probe.h"
+#include "lib/timeline_file.h"
 #include "transports/shm/shm_group.h"
 #include "transports/ucx/ucx.h"
 
@@ -41,12 +42,6 @@ CpuSet allowed_cpus() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
     if (CPU_ISSET(cpu, &mask)) cpus.add(cpu);
   return cpus;
-}
-
-// The settings on which ranks must agree, or they would do different things.
-std::string settings_text(const Options& o) {
-  return fmt::format("plan \"{}\", probe {}, single copy {}", o.algorithm, o.probe ? 1 : 0,
-                     o.single_copy);
 }
 
 std::string room_in_shm() {
@@ -85,6 +80,7 @@ class Creation {
     introduce();
     exchange_hosts();
     apply_fabric_file();
+    parts_.options.timeline = agree_on_timeline(*control_, options_, log_, deadline_);
     add_racks();
     lay_out();
     check_plan();
@@ -92,7 +88,9 @@ class Creation {
     if (options_.probe && control_->size() > 1) measure();
     parts_.log = log_;
     parts_.control = std::move(control_);
-    return std::make_unique<Communicator>(std::move(parts_));
+    auto made = std::make_unique<Communicator>(std::move(parts_));
+    made->begin_timeline(deadline_);
+    return made;
   }
 
   // What one rank finds wrong with the settings, all do. With a goodbye every one of them reports
@@ -107,7 +105,7 @@ class Creation {
 
   // Here, where all ranks know the same and nothing has been connected.
   void check_plan() const {
-    if (options_.algorithm.empty() || options_.plan_if_possible) return;
+    if (options_.algorithm.empty() || options_.if_possible) return;
     Plans(make_shape(parts_.layout, true), control_->rank(), parse_recipe(options_.algorithm));
   }
 
@@ -124,7 +122,7 @@ class Creation {
                       allowed_cpus(),
                       options_.slurm_address,
                       options_.slurm_pattern,
-                      settings_text(options_),
+                      settings_to_agree_on(options_),
                       static_cast<std::uint32_t>(getpid()),
                       offer_gpu(options_),
                       {}};

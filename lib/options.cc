@@ -118,6 +118,9 @@ constexpr Setting kSettings[] = {
     {{"ECHELON_STALL", "seconds", "2",
       "time without progress after which the ranks compare what they are doing"},
      [](Options& o, std::string_view v) { o.stall = positive_seconds(v); }},
+    {{"ECHELON_TIMELINE", "path", "none",
+      "JSON file for what every rank did, as Perfetto reads it; see docs/timeline.md"},
+     [](Options& o, std::string_view v) { o.timeline = v; }},
     {{"ECHELON_TIMEOUT", "seconds", "300", "deadline of an operation and of creation"},
      [](Options& o, std::string_view v) { o.timeout = positive_seconds(v); }},
     {{"ECHELON_UCX_TLS", "list", "all but GPU ones", "UCX transports, as in UCX_TLS"},
@@ -199,6 +202,11 @@ Options read_options(const Lookup& lookup) {
     }
   }
   return options;
+}
+
+std::string settings_to_agree_on(const Options& o) {
+  return fmt::format("plan \"{}\", probe {}, single copy {}, timeline {}", o.algorithm,
+                     o.probe ? 1 : 0, o.single_copy, o.timeline.empty() ? "off" : "on");
 }
 
 std::span<const OptionRow> option_table() {

@@ -15,8 +15,9 @@ namespace echelon {
 
 // What a communicator is made with. Fields that ech_comm_options sets win over the environment.
 struct Options {
-  std::string algorithm;          // "" = choose by cost
-  bool plan_if_possible = false;  // an impossible `algorithm` is no error: the parts of a split
+  std::string algorithm;  // "" = choose by cost
+  // An impossible `algorithm` is no error, nor is a `timeline`: the parts of a split.
+  bool if_possible = false;
   std::string bootstrap = "auto";
   std::string fabric_file;     // "" = none
   std::string fabric_text;     // what is in it, once it has been read
@@ -31,6 +32,7 @@ struct Options {
   double spin = 200e-6;              // s of busy waiting before sleeping
   std::string ucx_tls;               // "" = our choice
   std::string nccl;                  // path of the library; "" = libnccl.so.2
+  std::string timeline;              // path of the trace; "" = none
   std::string nics;                  // "" = nearest; else a comma-separated list
   std::string slurm_address;         // where Slurm's topology puts this host: "core.leaf3.node17"
   std::string slurm_pattern;         // and what the parts of it are: "switch.switch.node"
@@ -39,6 +41,9 @@ struct Options {
 // Defaults overlaid with what `lookup` (usually getenv) knows. Throws ECH_ERR_INVALID naming the
 // variable, its value and what was expected.
 Options read_options(const Lookup& lookup);
+
+// Those in which the ranks must be alike, or they would do different things: one line.
+std::string settings_to_agree_on(const Options& options);
 
 // A variable that is called as ours are, but that nothing reads.
 struct UnknownVariable {

@@ -9,6 +9,7 @@
 #include "lib/bootstrap/solo_control.h"
 #include "lib/communicator.h"
 #include "lib/create.h"
+#include "lib/timeline_file.h"
 
 namespace echelon {
 std::string Communicator::name_of_seat(int seat) const {
@@ -43,7 +44,8 @@ std::unique_ptr<Communicator> Communicator::shrink() {
 std::unique_ptr<Communicator> Communicator::go_on(Membership survivors) const {
   const int size = survivors.control->size();
   Options options = options_;
-  options.plan_if_possible = true;
+  options.if_possible = true;
+  if (timeline_) options.timeline = with_suffix(timeline_->path(), "-shrunk");
   std::optional<DeviceScope> same_gpu;
   if (gpu_) same_gpu.emplace(gpu_->device());
   try {

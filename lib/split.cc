@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicators of parts of another's ranks.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "lib/base/bytes.h"
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/communicator.h"
 #include "lib/create.h"
+#include "lib/timeline_file.h"
 
 namespace echelon {
 namespace {
@@ -33,6 +36,7 @@ void close_meeting_point(const std::string& shown) {
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   const Deadline until = deadline();
   meet(Signature::kSplit, until);
+  ++splits_;
   const std::string mine = ByteWriter().u32(color).u32(key).take();
   std::vector<std::pair<int, int>> members;  // (key, rank) of my color
   const std::vector<std::string> all = control_->allgather(mine, until);
@@ -54,7 +58,9 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   const Identity identity = Identity::with(decode(id), static_cast<int>(me - members.begin()),
                                            static_cast<int>(members.size()));
   Options options = options_;
-  options.plan_if_possible = true;
+  options.if_possible = true;
+  if (timeline_)
+    options.timeline = with_suffix(timeline_->path(), fmt::format("-split{}-{}", splits_, color));
   std::optional<DeviceScope> same_gpu;
   if (gpu_) same_gpu.emplace(gpu_->device());
   return create_communicator({join_part(identity, until)}, options, log_, until);

@@ -295,10 +295,11 @@ typedef struct ech_call {
   double timeout;    /* s from the start of the operation; 0: the communicator's */
   ech_memory memory; /* of both buffers */
   void* stream;      /* CUDA stream to run in, as _on_stream does; NULL: none */
+  const char* name;  /* for the reader of the timeline (docs/timeline.md); copied; NULL: none */
 } ech_call;
 
 #define ECH_CALL_INIT \
-  { sizeof(ech_call), 0, ECH_MEMORY_AUTO, 0 }
+  { sizeof(ech_call), 0, ECH_MEMORY_AUTO, 0, 0 }
 
 /* Nonblocking forms: start the operation and return; the buffers belong to it until ech_test or
  * ech_wait reports its end. `call` NULL means defaults. Operations of one communicator run in

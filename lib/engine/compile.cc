@@ -19,6 +19,7 @@ class Compiler {
   Compiler(const Schedule& schedule, const Goal& goal, bool split_blocks)
       : schedule_(schedule), goal_(goal) {
     program_.units = schedule.units();
+    program_.phases = schedule.phases();
     const bool blockwise =
         goal.collective == ECH_REDUCE_SCATTER || goal.collective == ECH_ALLGATHER;
     program_.blocks = blockwise ? goal.size : 1;
@@ -28,7 +29,10 @@ class Compiler {
   Program run() {
     collect();
     if (goal_.collective == ECH_ALLGATHER) copy_own_block();
-    for (auto& [step, items] : items_) add_step(items);
+    for (auto& [step, items] : items_) {
+      add_step(items);
+      program_.steps.back().phase = phase_of(step);
+    }
     finish();
     return std::move(program_);
   }
@@ -75,6 +79,13 @@ class Compiler {
     step.local_copies.push_back(result_block());
     written_.add(result_block());
     program_.steps.push_back(std::move(step));
+  }
+
+  std::int16_t phase_of(int step) const {
+    const auto at = std::ranges::find_if(
+        program_.phases, [&](const Phase& p) { return p.begin <= step && step < p.end; });
+    return at == program_.phases.end() ? Step::kNoPhase
+                                       : static_cast<std::int16_t>(at - program_.phases.begin());
   }
 
   Slice result_block() const { return Slice{0, program_.units}.part(goal_.rank, goal_.size); }

@@ -56,6 +56,20 @@ bool needs_scratch(const Task& task) {
 
 std::size_t segments_of(const Task& task) { return (task.count + task.segment - 1) / task.segment; }
 
+// Of one that ends now.
+OperationRecord record_of(const Task& task, std::uint64_t sequence) {
+  OperationRecord record;
+  record.ended = nanoseconds(Clock::now());
+  record.sequence = sequence;
+  record.signature = task.signature;
+  record.bytes = task.bytes;
+  record.elements = task.count;
+  record.program = task.program;
+  record.name = task.name;
+  record.element_size = static_cast<std::uint8_t>(size_of(task.dtype));
+  return record;
+}
+
 }  // namespace
 
 Engine::Engine(EngineParts parts)
@@ -63,8 +77,9 @@ Engine::Engine(EngineParts parts)
   const int lanes = parts_.group ? parts_.group->lanes() : kLanesWithoutGroup;
   if (parts_.memory == nullptr) parts_.memory = std::make_unique<HostMemory>(lanes);
   for (int lane = 0; lane < lanes; ++lane) {
-    lanes_.push_back(std::make_unique<Segment>(
-        Media{parts_.transport.get(), parts_.group.get(), parts_.memory.get(), lane, &meter_}));
+    lanes_.push_back(
+        std::make_unique<Segment>(Media{parts_.transport.get(), parts_.group.get(),
+                                        parts_.memory.get(), lane, &meter_, parts_.recorder}));
   }
 }
 
@@ -90,7 +105,8 @@ Operation* Engine::enqueue(const Task& task, std::uint64_t sequence, bool fence)
   operation->sequence_ = sequence;
   next_sequence_ = sequence + 1;
   operation->segments_ = task.program == nullptr ? 1 : segments_of(task);
-  operation->deadline_ = Clock::now() + task.timeout;
+  operation->called_ = Clock::now();
+  operation->deadline_ = operation->called_ + task.timeout;
   activity_.begin(operation->sequence_, task.signature,
                   static_cast<std::uint32_t>(operation->segments_));
   or_fail([&] { admit(); });
@@ -145,10 +161,12 @@ void Engine::give_lane(Segment& lane, Operation& operation) {
   work.operation = &operation;
   work.number = next_segment_++;
   if (operation.started_ == 0) {
+    if (parts_.recorder != nullptr) operation.began_ = nanoseconds(Clock::now());
     operation.first_turn_ = next_turn_;
     next_turn_ += operation.segments_ * task.program->calls;
   }
   work.index = operation.started_;
+  work.sequence = operation.sequence_;
   work.first_turn = operation.first_turn_;
   work.turns = Turns(operation.segments_, task.program->calls, lanes_.size());
   std::size_t scratch_stride = 0;
@@ -176,7 +194,7 @@ void Engine::obey_interrupt() {
 
 bool Engine::progress() {
   obey_interrupt();
-  if (active_ == 0 && !direct_) return false;
+  if (active_ == 0 && direct_.task == nullptr) return false;
   bool moved = true;
   or_fail([&] { moved = try_progress(); });
   if (moved) return true;
@@ -251,6 +269,7 @@ void Engine::finish(Operation& operation, ech_status status) {
   operation.done_ = true;
   operation.status_ = status;
   if (status == ECH_OK) activity_.end(operation.sequence_);
+  if (parts_.recorder != nullptr) record(operation, status);
   if (!operation.fence_) return count(operation.task_);
   if (fence_ == &operation) fence_ = nullptr;
   release(&operation);
@@ -278,13 +297,16 @@ void Engine::fail(ech_status status, const std::string& text) {
   for (auto& lane : lanes_) {
     if (!lane->active()) continue;
     Operation& operation = *lane->operation();
-    if (!operation.done_) finish(operation, status);
     lane->release();
+    if (!operation.done_) finish(operation, status);
   }
   for (Operation* operation : queue_)
     if (!operation->done_) finish(*operation, status);
   queue_.clear();
   active_ = 0;
+  if (parts_.recorder == nullptr) return;
+  if (direct_.task != nullptr) record_direct();
+  parts_.recorder->fails();
 }
 
 void Engine::run(const Task& task) {
@@ -307,7 +329,8 @@ void Engine::run_direct(const Task& task) {
   const int lane = static_cast<int>(next_segment_++ % lanes_.size());
   const std::uint64_t sequence = next_sequence_++;
   const GroupPart whole{0, 0, task.count * size_of(task.dtype), 0};
-  direct_ = true;
+  direct_ = {&task, sequence, 0};
+  if (parts_.recorder != nullptr) direct_.called = nanoseconds(Clock::now());
   or_fail([&] {
     parts_.group->start(lane, {GroupAction::kAllreduce,
                                task.dtype,
@@ -321,12 +344,30 @@ void Engine::run_direct(const Task& task) {
     if (!poll_direct(lane)) wait_direct(task, sequence, lane);
     check_group();
   });
-  direct_ = false;
+  if (parts_.recorder != nullptr && failure_ == ECH_OK) record_direct();
+  direct_.task = nullptr;
   count(task);
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
   activity_.end(sequence);
   stalled_since_.reset();
   if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
+}
+
+void Engine::record(const Operation& operation, ech_status status) {
+  OperationRecord record = record_of(operation.task_, operation.sequence_);
+  record.called = nanoseconds(operation.called_);
+  record.began = operation.began_;
+  record.segments = static_cast<std::uint32_t>(operation.segments_);
+  record.status = status;
+  parts_.recorder->add(record);
+}
+
+void Engine::record_direct() {
+  OperationRecord record = record_of(*direct_.task, direct_.sequence);
+  record.called = record.began = direct_.called;
+  record.status = failure_;
+  record.direct = true;
+  parts_.recorder->add(record);
 }
 
 bool Engine::poll_direct(int lane) {

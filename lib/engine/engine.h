@@ -24,6 +24,7 @@
 #include "lib/engine/buffer_list.h"
 #include "lib/engine/link_meter.h"
 #include "lib/engine/program.h"
+#include "lib/engine/recorder.h"
 #include "lib/engine/segment.h"
 #include "transports/group.h"
 #include "transports/memory.h"
@@ -46,8 +47,9 @@ struct Task {
   std::size_t bytes = 0;                             // of all blocks: what plans go by
   std::size_t segment = 0;  // elements per block of one segment, > 0 with a program
   std::chrono::nanoseconds timeout{};
-  Signature signature;   // what the caller asked for
-  bool metered = false;  // alike on all ranks: its large messages tell how fast links are
+  Signature signature;     // what the caller asked for
+  bool metered = false;    // alike on all ranks: its large messages tell how fast links are
+  std::uint32_t name = 0;  // for the recorder: by which the caller calls it
 };
 
 class Operation {
@@ -65,7 +67,8 @@ class Operation {
   std::uint64_t sequence_ = 0;
   std::size_t segments_ = 0, started_ = 0, ended_ = 0;
   std::uint64_t first_turn_ = 0;
-  Clock::time_point deadline_;
+  Clock::time_point called_, deadline_;
+  Nanoseconds began_ = 0;  // for the recorder
   bool fence_ = false;
   bool done_ = false;
   ech_status status_ = ECH_OK;
@@ -106,6 +109,7 @@ struct EngineParts {
   Planner* planner = nullptr;            // may be null when every task has a program; outlives it
   std::vector<int> host_of_rank;         // empty: links are not metered
   int rank = 0;                          // this one, among them
+  Recorder* recorder = nullptr;          // may be null; outlives the engine
   std::span<std::byte> board;            // for its activity; empty: memory of its own
   std::chrono::nanoseconds spin{200'000};
   int patience = 24;  // polls of shared memory before a rank first gives way
@@ -197,6 +201,13 @@ class Engine {
     std::optional<Clock::time_point> deadline;  // none: set when it is first looked at
   };
 
+  // A lane is used without a segment.
+  struct Direct {
+    const Task* task = nullptr;  // null: none is
+    std::uint64_t sequence = 0;
+    Nanoseconds called = 0;  // for the recorder
+  };
+
   Operation* enqueue(const Task& task, std::uint64_t sequence, bool fence);
   void admit();
   bool has_plan(Operation& operation);
@@ -214,6 +225,8 @@ class Engine {
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);
+  void record(const Operation& operation, ech_status status);
+  void record_direct();
   bool poll_direct(int lane);
   void wait_direct(const Task& task, std::uint64_t sequence, int lane);
   template <typename Done>
@@ -246,8 +259,8 @@ class Engine {
   std::uint64_t next_segment_ = 0;
   std::uint64_t next_sequence_ = 0;
   std::uint64_t next_turn_ = 0;
-  int active_ = 0;       // segments under way
-  bool direct_ = false;  // a lane is used without a segment
+  int active_ = 0;  // segments under way
+  Direct direct_;
   unsigned polls_ = 0, idle_polls_ = 0;
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "lib/schedule/schedule.h"
@@ -45,6 +46,9 @@ struct Call {
 
 // In order: copies from input to work; then everything else at once.
 struct Step {
+  static constexpr std::int16_t kNoPhase = -1;  // it only copies what is this rank's own
+
+  std::int16_t phase = kNoPhase;  // in Program::phases
   std::vector<Slice> local_copies;
   std::vector<Hop> sends;
   std::vector<Hop> receives;  // straight into work
@@ -64,6 +68,9 @@ struct Program {
   // What is copied, and not added up, has been added up by all ranks: whoever sends it knows that
   // they take part, so it tells how fast the links are. Set by who knows the plan.
   bool copies_tell = false;
+  // For people.
+  std::vector<Phase> phases;  // of the schedule, whose steps they count
+  std::string plan;           // the recipe; set by who knows it
 };
 
 // What a program shall compute.

@@ -22,7 +22,10 @@ void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
   awaits_memory_ = false;
   failed_ = nullptr;
   spare_.splice(spare_.end(), unconfirmed_);
-  if (work_.list != nullptr) gather();
+  if (work_.list != nullptr) {
+    enter_phase(PhaseRecord::kPack);
+    gather();
+  }
   if (scratch_stride == 0) return;
   const std::size_t bytes = scratch_stride * work.program->blocks;
   work_.view.work = {media_.memory->reserve(media_.lane, Memory::Use::kWork, bytes),
@@ -41,9 +44,11 @@ bool Segment::advance_stage() {
   switch (stage_) {
     case Stage::kBetween:
       if (next_ < steps.size()) {
+        enter_phase(steps[next_].phase);
         start_copies(steps[next_]);
         stage_ = Stage::kCopying;
       } else {
+        enter_phase(last_phase());
         deliver();
         stage_ = Stage::kDelivering;
       }
@@ -60,12 +65,30 @@ bool Segment::advance_stage() {
       return true;
     case Stage::kDelivering:
       if (!memory_done() || !unconfirmed_.empty()) return false;
+      enter_phase(PhaseRecord::kNone);
       stage_ = Stage::kEnded;
       return true;
     case Stage::kEnded:
       break;
   }
   return false;
+}
+
+void Segment::record_phase(std::int16_t next) {
+  const Nanoseconds now = nanoseconds(std::chrono::steady_clock::now());
+  if (phase_ != PhaseRecord::kNone)
+    media_.recorder->add(PhaseRecord{phase_began_, now, work_.program, work_.sequence,
+                                     work_.view.elements, static_cast<std::uint32_t>(work_.index),
+                                     phase_, static_cast<std::uint8_t>(work_.view.element_size)});
+  phase_ = next;
+  phase_began_ = now;
+}
+
+// What comes after all steps.
+std::int16_t Segment::last_phase() const {
+  const bool moves = work_.list != nullptr || work_.deliver_to != nullptr || work_.divisor > 1;
+  const bool waits = !unconfirmed_.empty();
+  return waits || (moves && !work_.result.empty()) ? PhaseRecord::kDeliver : PhaseRecord::kNone;
 }
 
 bool Segment::memory_done() {

@@ -8,6 +8,7 @@
 #include "lib/engine/buffer_list.h"
 #include "lib/engine/link_meter.h"
 #include "lib/engine/program.h"
+#include "lib/engine/recorder.h"
 #include "lib/engine/turns.h"
 #include "lib/engine/view.h"
 #include "transports/group.h"
@@ -32,6 +33,7 @@ struct SegmentWork {
   std::size_t list_begin = 0;        // the segment's first element in it
   std::uint64_t number = 0;
   std::uint64_t index = 0;        // in its operation
+  std::uint64_t sequence = 0;     // of its operation
   std::uint64_t first_turn = 0;   // of the operation's group calls
   Turns turns;                    // in which they come
   std::uint16_t fingerprint = 0;  // of the caller's call
@@ -44,6 +46,7 @@ struct Media {
   Memory* memory = nullptr;
   int lane = 0;
   LinkMeter* meter = nullptr;
+  Recorder* recorder = nullptr;  // may be null
 };
 
 // Thread safety: none. Memory is kept from use to use.
@@ -76,7 +79,10 @@ class Segment {
   const Completion* failed() const { return failed_; }
 
   const SegmentWork& work() const { return work_; }
-  void release() { work_.program = nullptr; }
+  void release() {
+    enter_phase(PhaseRecord::kNone);  // one that a failure has cut short ends here
+    work_.program = nullptr;
+  }
 
  private:
   enum class Stage {
@@ -86,6 +92,13 @@ class Segment {
     kDelivering,  // the result, while what was sent may still be to be confirmed
     kEnded,
   };
+
+  // For the recorder: what is done from now on.
+  void enter_phase(std::int16_t phase) {
+    if (media_.recorder != nullptr && phase != phase_) record_phase(phase);
+  }
+  void record_phase(std::int16_t next);
+  std::int16_t last_phase() const;
 
   bool advance_stage();
   void start_copies(const Step& step);
@@ -121,6 +134,8 @@ class Segment {
   const Media media_;
   SegmentWork work_;
   Stage stage_ = Stage::kEnded;
+  std::int16_t phase_ = PhaseRecord::kNone;
+  Nanoseconds phase_began_ = 0;
   std::size_t next_ = 0;
   std::uint64_t calls_ = 0;  // of the group, so far
   bool call_pending_ = false;

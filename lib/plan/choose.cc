@@ -200,11 +200,12 @@ Composition composition_of(const Shape& shape, const Recipe& recipe, ech_collect
   c.root = root;
   c.ownership = recipe.ownership;
   if (recipe.algorithms.size() < shape.tiers.size()) {
-    c.tiers = {{{Group::range(shape.size)}, recipe.algorithms.front()}};
+    c.tiers = {{{Group::range(shape.size)}, recipe.algorithms.front(), "all ranks"}};
     return c;
   }
   for (std::size_t t = 0; t < shape.tiers.size(); ++t)
-    c.tiers.push_back({shape.tiers[t].groups, recipe.algorithms[t]});
+    c.tiers.push_back(
+        {shape.tiers[t].groups, recipe.algorithms[t], std::string(name(shape.tiers[t].kind))});
   return c;
 }
 

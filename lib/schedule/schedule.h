@@ -98,7 +98,8 @@ struct GroupCall {
 struct Phase {
   std::string name;  // e.g. "reduce_scatter(host) by shm"
   int tier;
-  int begin, end;  // steps
+  int begin, end;     // steps
+  std::string where;  // the tier's name
 };
 
 class Schedule {

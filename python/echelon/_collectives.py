@@ -5,7 +5,8 @@ What the functions have in common: `process_set` takes part, all ranks unless gi
 the result goes, a new array unless given, `tensor` itself for in place; `dtype` says what the
 elements are where the array cannot ("bfloat16" for uint16); `timeout` is in seconds; `stream` is
 the CUDA stream in which arrays on a GPU are used, the default one unless given. Operations belong
-together by their order, which must be the same on all ranks; `name` is only for the reader."""
+together by their order, which must be the same on all ranks; `name` is only for the reader, of the
+handle and of the timeline (docs/timeline.md)."""
 from __future__ import annotations
 
 import ctypes
@@ -30,12 +31,13 @@ def set_of(process_set: Optional[ProcessSet]) -> ProcessSet:
     return global_process_set if process_set is None else process_set
 
 
-def call_of(view: Optional[View], timeout: Optional[float], stream: Optional[int]) -> Call:
+def call_of(view: Optional[View], timeout: Optional[float], stream: Optional[int],
+            name: Optional[str] = None) -> Call:
     """The settings of one operation. CUDA numbers its default stream 0, by which the library means
     none."""
     if view is not None and view.on_gpu:
         stream = stream or LEGACY_STREAM
-    return Call(ctypes.sizeof(Call), timeout or 0, 0, stream)
+    return Call(ctypes.sizeof(Call), timeout or 0, 0, stream, name.encode() if name else None)
 
 
 def _expect_floats(view: View) -> None:
@@ -118,7 +120,7 @@ class Part:
 
 
 def start_many(members: ProcessSet, parts: Sequence[Part], op: ReduceOp, timeout: Optional[float],
-               stream: Optional[int]) -> List[Request]:
+               stream: Optional[int], name: Optional[str]) -> List[Request]:
     """One operation for those that are alike: of one type and in the same memory."""
     alike: Dict[Tuple[int, bool], List[Part]] = {}
     for part in parts:
@@ -132,7 +134,7 @@ def start_many(members: ProcessSet, parts: Sequence[Part], op: ReduceOp, timeout
              pointers(*[part.received.address for part in group]),
              sizes(*[part.sent.count for part in group]), len(group), code, op,
              *group[0].scaling.factors),
-            call_of(group[0].sent, timeout, stream),
+            call_of(group[0].sent, timeout, stream, name),
             [(part.sent, part.received) for part in group]))
     return requests
 
@@ -148,11 +150,11 @@ def allreduce_async(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] 
     members = set_of(process_set)
     part = Part(tensor, Scaling(compression, prescale_factor, postscale_factor), out, dtype, stream)
     if part.scaling.factors != (1, 1):
-        return Handle(start_many(members, [part], op, timeout, stream), part.result, name)
+        return Handle(start_many(members, [part], op, timeout, stream, name), part.result, name)
     sent, received = part.sent, part.received
     request = members.start(
         "iallreduce", (sent.address, received.address, sent.count, part.element.code, op),
-        call_of(sent, timeout, stream), (sent, received))
+        call_of(sent, timeout, stream, name), (sent, received))
     return Handle([request], part.result, name)
 
 
@@ -178,7 +180,7 @@ def broadcast_async(tensor: Any, root_rank: int, *, name: Optional[str] = None,
     element, count = sent.to_copy()
     request = members.start(
         "ibroadcast", (sent.address, received.address, count, element.code, root_rank),
-        call_of(sent, timeout, stream), (sent, received))
+        call_of(sent, timeout, stream, name), (sent, received))
     return Handle([request], lambda: _result(received, tensor), name)
 
 
@@ -207,7 +209,7 @@ def reduce_scatter_async(tensor: Any, op: ReduceOp = Average, *, name: Optional[
     request = members.start(
         "ireduce_scatter",
         (sent.address, received.address, received.count, element.code, op),
-        call_of(sent, timeout, stream), (sent, received))
+        call_of(sent, timeout, stream, name), (sent, received))
     return Handle([request], lambda: received.array, name)
 
 

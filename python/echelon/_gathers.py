@@ -64,7 +64,7 @@ def allgather(tensor: Any, *, name: Optional[str] = None,
         sent = view_of(np.asarray(tensor).reshape(1))
     lengths = _lengths(members, sent, timeout)
     received = output_for(sent, out, (sum(lengths), *sent.shape[1:]), stream)
-    call = call_of(sent, timeout, stream)
+    call = call_of(sent, timeout, stream, name)
     if len(set(lengths)) == 1:
         requests = [_start_equal(members, sent, received, call)]
     else:

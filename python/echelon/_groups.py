@@ -25,7 +25,7 @@ def grouped_allreduce_async(tensors: Sequence[Any], op: ReduceOp = Average, *,
         raise InvalidError(f"out has {len(outs)} arrays, expected {len(tensors)}")
     scaling = Scaling(compression, prescale_factor, postscale_factor)
     parts = [Part(tensor, scaling, to, None, stream) for tensor, to in zip(tensors, outs)]
-    requests = start_many(set_of(process_set), parts, op, timeout, stream)
+    requests = start_many(set_of(process_set), parts, op, timeout, stream, name)
     return Handle(requests, lambda: [part.result() for part in parts], name)
 
 

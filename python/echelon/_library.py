@@ -39,6 +39,7 @@ class Call(ctypes.Structure):
         ("timeout", c_double),
         ("memory", c_int),
         ("stream", c_void_p),
+        ("name", c_char_p),
     ]
 
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that others start: torchrun's variables, mpirun, a unique id. And how a rank ends."""
+"""Ranks that others start: torchrun's variables, mpirun, a unique id. And how a rank ends, and what
+is in its timeline then."""
+import json
 import os
+import pathlib
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 RANK = """
@@ -81,6 +85,21 @@ class Launchers(unittest.TestCase):
     def test_unique_id(self):
         init = "echelon.init(unique_id=echelon.unique_id('lo'), rank=0, size=1)"
         self.assertEqual(run_all(script(init), [{}]), [(0, "0 1 1.0\n", "")])
+
+    def test_names_in_the_timeline(self):
+        more = "a = numpy.ones(9)\n" + "\n".join([
+            "echelon.allreduce(a, name='one')", "echelon.grouped_allreduce([a, a + 1], name='two')",
+            "echelon.broadcast(a, 0, name='three')", "echelon.allgather(a, name='four')",
+            "echelon.reduce_scatter(a, name='five')", "echelon.shutdown()"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.json"
+            init = "echelon.init(unique_id=echelon.unique_id('lo'), rank=0, size=1)"
+            ended = run_all(script(init, more), [{"ECHELON_TIMELINE": str(path)}])
+            self.assertEqual(ended, [(0, "0 1 1.0\n", "")])
+            events = json.loads(path.read_text())["traceEvents"]
+        names = [e["name"] for e in events if e.get("cat") == "operation"]
+        for name in ("allreduce #0", "one", "two", "three", "four", "five"):
+            self.assertIn(name, names)
 
     def test_before_init(self):
         (code, _, errors), = run_all(script(init=""), [{}])

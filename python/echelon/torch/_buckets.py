@@ -112,9 +112,10 @@ class Buckets:
         return self._next > 0
 
     def _send(self) -> None:
+        name = f"bucket {self._next}"
         bucket = self._buckets[self._next]
         self._next += 1
         with torch.no_grad():
             bucket.pack(self._factors[0])
-        begin = _collectives.allreduce([bucket.flat], [self._op])
+        begin = _collectives.named(name, _collectives.allreduce([bucket.flat], [self._op]))
         bucket.work = self._driver.submit(begin, [bucket.flat], bucket.flat.device, None)

@@ -30,6 +30,7 @@ class Caller:
     members: ProcessSet
     timeout: Optional[float]
     stream: Optional[int]
+    name: Optional[str] = None  # for the timeline
 
     def allreduce(self, tensor: torch.Tensor, op: ReduceOp) -> List[Request]:
         view = view_of(tensor)
@@ -72,5 +73,5 @@ class Caller:
             return []
         first = views[0] if views else None
         in_stream = first is None or first.on_gpu
-        call = call_of(first, self.timeout, self.stream if in_stream else None)
+        call = call_of(first, self.timeout, self.stream if in_stream else None, self.name)
         return [self.members.start(function, arguments, call, (views,))]
