@@ -54,7 +54,7 @@ TEST(Missing, RankThatDiesBeforeAllHaveComeIsNamed) {
     if (rank == 0)
       return expect_error(ECH_ERR_PEER, {"rank 1", "left before"}, 3 * kSecond,  // TSan: slow _exit
                           [&] { joined(id, 0, 3); });
-    std::thread([&] { std::this_thread::sleep_for(milliseconds(100)), _exit(0); }).detach();
+    std::thread([&] { std::this_thread::sleep_for(milliseconds(500)), _exit(0); }).detach();
     joined(id, 1, 3);
   });
 }
