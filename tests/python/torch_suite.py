@@ -3,6 +3,7 @@
 Without PyTorch the tests are skipped, by the exit code that Meson knows."""
 import importlib.util
 import sys
+import time
 import unittest
 
 _MISSING = [name for name in ("numpy", "torch", "sklearn") if importlib.util.find_spec(name) is None]
@@ -22,6 +23,12 @@ class Ranks(unittest.TestCase):
 
     def same(self, got, expected):
         torch.testing.assert_close(got, torch.as_tensor(expected, dtype=got.dtype), rtol=0, atol=0)
+
+    def until(self, condition):
+        end = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.001)
 
 
 def main():
