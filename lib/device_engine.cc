@@ -292,9 +292,10 @@ void DeviceEngine::sleep() {
     engine_.wait(*operation, [this] { return has_news(); });
     return;
   }
-  const bool moved = engine_.progress();  // an interrupt, or a fence
+  const bool moved = engine_.push();  // an interrupt, a fence, or what has not left
   if (moved || (engine_.failed() != ECH_OK && !told_)) return;
-  sleep_until_news({&news_}, -1, engine_.busy() ? Clock::duration(kAlmostIdle) : kIdle);
+  const bool idle = !engine_.busy() && engine_.all_left();
+  sleep_until_news({&news_}, -1, idle ? kIdle : Clock::duration(kAlmostIdle));
 }
 
 Operation* DeviceEngine::most_urgent() const {

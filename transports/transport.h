@@ -49,6 +49,10 @@ class Transport : public Waitable {
   // After that progress() the transport never touches the memory of cancelled operations again.
   virtual void abort() = 0;
 
+  // False when part of a message whose send is done waits in this process until its connection has
+  // room: it leaves in progress(), and nobody else will say that it has not.
+  virtual bool all_left() { return true; }
+
   virtual Counters counters() const = 0;
 
   // Why operations with `peer` fail, where their status does not say all: one line, else "".

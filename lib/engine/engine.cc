@@ -202,12 +202,6 @@ bool Engine::progress() {
   return false;
 }
 
-void Engine::push() {
-  progress();
-  if (active_ == 0 && failure_ == ECH_OK && parts_.transport != nullptr)
-    or_fail([&] { parts_.transport->progress(); });
-}
-
 // Polling the network is a system call: it is done rarely while only the group is waited for. It
 // is done then, too, because what was sent may still be on its way out.
 bool Engine::poll_network() {

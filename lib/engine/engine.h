@@ -146,14 +146,19 @@ class Engine {
   // Moves what can be moved. True when anything happened.
   bool progress();
 
-  // progress(), also when no operation is under way: the last bytes of one that has ended may lie
-  // in this process until the connection takes them.
-  void push();
+  // progress(), also of the network when no operation is under way.
+  bool push();
 
-  // Progress without blocking. True when `operation` is done; its deadline counts as in wait().
+  // Whether no operation that has ended has bytes in this process that wait for their connection:
+  // they leave in push() only, and other ranks wait for them. True while operations are under way,
+  // which need progress anyway.
+  bool all_left();
+
+  // Progress without blocking. True when `operation` is done and all_left(); its deadline counts as
+  // in wait().
   bool test(Operation& operation);
 
-  // Blocks until `operation` is done or its deadline passes, which fails the engine. The deadline
+  // Blocks until test() would be true or the deadline passes, which fails the engine. The deadline
   // is counted from start(); where the short cut of run() is taken, from the first idle wait.
   void wait(Operation& operation);
 
@@ -161,7 +166,8 @@ class Engine {
   // what else ends a sleep has.
   void wait(Operation& operation, const std::function<bool()>& enough);
 
-  // Blocks until nothing is under way, or `deadline` has passed, which fails the engine.
+  // Blocks until nothing is under way and all_left(), or `deadline` has passed, which fails the
+  // engine.
   void drain(Clock::time_point deadline);
 
   // Any thread, any number of times: wakes the owning thread, whose next progress() ends everything

@@ -21,12 +21,25 @@ constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
 
 }  // namespace
 
+bool Engine::push() {
+  if (progress()) return true;
+  if (active_ > 0 || direct_.task != nullptr || parts_.transport == nullptr) return false;
+  bool moved = false;
+  if (failure_ == ECH_OK) or_fail([&] { moved = parts_.transport->progress(); });
+  return moved;
+}
+
+bool Engine::all_left() {
+  return active_ > 0 || failure_ != ECH_OK || parts_.transport == nullptr ||
+         parts_.transport->all_left();
+}
+
 template <typename Done>
 void Engine::wait_until(Done done, Wait& wait) {
   const int patience = parts_.transport ? kPollsOfNetwork : parts_.patience;
   int polls = 0;
   while (!done()) {
-    if (progress()) {
+    if (push()) {
       polls = 0;
       idle_since_.reset();
     } else if (++polls >= patience && !done()) {
@@ -37,7 +50,7 @@ void Engine::wait_until(Done done, Wait& wait) {
 
 void Engine::wait(Operation& operation) {
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
-  or_fail([&] { wait_until([&] { return operation.done_; }, wait); });
+  or_fail([&] { wait_until([&] { return operation.done_ && all_left(); }, wait); });
 }
 
 void Engine::wait(Operation& operation, const std::function<bool()>& enough) {
@@ -46,10 +59,11 @@ void Engine::wait(Operation& operation, const std::function<bool()>& enough) {
 }
 
 bool Engine::test(Operation& operation) {
-  if (operation.done_) return true;
-  const bool moved = progress();
+  const auto ended = [&] { return operation.done_ && all_left(); };
+  if (ended()) return true;
+  const bool moved = push();
   if (moved) idle_since_.reset();
-  if (operation.done_) return true;
+  if (ended()) return true;
   const auto now = Clock::now();
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
   or_fail([&] {
@@ -57,12 +71,12 @@ bool Engine::test(Operation& operation) {
     ask_watch_at_ = now + kBetweenQuestions;
     keep_waiting(wait, now);
   });
-  return operation.done_;
+  return ended();
 }
 
 void Engine::drain(Clock::time_point deadline) {
   Wait wait{nullptr, 0, deadline - Clock::now(), deadline};
-  or_fail([&] { wait_until([&] { return active_ == 0 && queue_.empty(); }, wait); });
+  or_fail([&] { wait_until([&] { return active_ == 0 && queue_.empty() && all_left(); }, wait); });
 }
 
 void Engine::wait_direct(const Task& task, std::uint64_t sequence, int lane) {

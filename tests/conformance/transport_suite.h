@@ -20,14 +20,15 @@ struct TransportKind {
   std::string name;
   bool processes = false;  // ranks are processes, not threads
   std::function<std::unique_ptr<Medium>()> open;
+  bool buffers = false;  // sends may be done before they have left
 };
 
 inline std::string kind_name(const testing::TestParamInfo<TransportKind>& info) {
   return info.param.name;
 }
 
-// What ranks share besides the transport: addresses and a barrier. In memory that stays shared
-// across fork().
+// What ranks share besides the transport: addresses, a barrier and a number. In memory that stays
+// shared across fork().
 class Board {
  public:
   static constexpr int kMaxRanks = 8;
@@ -37,9 +38,11 @@ class Board {
   std::vector<std::string> addresses(int ranks) const;  // once all have passed a barrier
   void arrive() { ++arrived_; }
   bool all_arrived(int ranks, int round) const { return arrived_ >= ranks * round; }
+  std::atomic<int>& number() { return number_; }
 
  private:
   std::atomic<int> arrived_ = 0;
+  std::atomic<int> number_ = 0;
   std::size_t lengths_[kMaxRanks] = {};
   char bytes_[kMaxRanks][kMaxAddress] = {};
 };
@@ -65,6 +68,9 @@ class TestRank {
 
   // Of all ranks, without progress: what one of them does next, none has heard of before.
   void meet();
+
+  // One for all ranks; 0 at first.
+  std::atomic<int>& number() { return board_.number(); }
 
  private:
   Board& board_;

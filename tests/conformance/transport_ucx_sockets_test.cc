@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that are full are ended, others are left alone.
+// What is told of connections, and that those that are full are ended.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ struct Connection {
   Fd mine, theirs;
 };
 
-class FullConnections : public testing::Test {
+class Connections : public testing::Test {
  protected:
   void SetUp() override {
     sockaddr_in address{};
@@ -47,17 +47,23 @@ class FullConnections : public testing::Test {
     ASSERT_EQ(epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event), 0);
   }
 
+  // Until the kernel takes no more; how many bytes that were.
+  static std::size_t fill(const Fd& fd) {
+    const std::vector<char> bytes(1 << 20);
+    std::size_t taken = 0;
+    for (ssize_t n = 0; n >= 0; taken += n > 0 ? n : 0)
+      n = send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    EXPECT_EQ(errno, EAGAIN);
+    return taken;
+  }
+
   Fd listener_{socket(AF_INET, SOCK_STREAM, 0)};
   Fd outer_{epoll_create1(0)}, inner_{epoll_create1(0)};
   Connection full_, roomy_;
 };
 
-TEST_F(FullConnections, AreEndedAndOthersAreNot) {
-  const std::vector<char> bytes(1 << 20);
-  std::size_t taken = 0;
-  for (ssize_t n = 0; n >= 0; taken += n > 0 ? n : 0)
-    n = send(full_.mine.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  ASSERT_EQ(errno, EAGAIN);
+TEST_F(Connections, ThatAreFullAreEndedAndOthersAreNot) {
+  const std::size_t taken = fill(full_.mine);
   end_full_connections(outer_.get());
   EXPECT_EQ(send(full_.mine.get(), "x", 1, MSG_NOSIGNAL), -1);
   EXPECT_EQ(errno, EPIPE);
@@ -69,7 +75,24 @@ TEST_F(FullConnections, AreEndedAndOthersAreNot) {
   EXPECT_EQ(arrived, taken) << "what it held is delivered";
 }
 
-TEST_F(FullConnections, AreNoneWhereThereIsNoEpoll) {
+TEST_F(Connections, TellHowMuchTheyTakeAtOnce) {
+  const std::optional<std::size_t> room = room_of_connections(outer_.get());
+  ASSERT_TRUE(room);
+  EXPECT_GT(*room, 1000u);
+  EXPECT_LE(*room, fill(full_.mine));
+  EXPECT_EQ(room_of_connections(outer_.get()), 0u) << "full, but nothing waits for it";
+}
+
+TEST_F(Connections, TellThatSomethingWaitsForRoom) {
+  fill(full_.mine);
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT;
+  ASSERT_EQ(epoll_ctl(inner_.get(), EPOLL_CTL_MOD, full_.mine.get(), &event), 0);
+  EXPECT_FALSE(room_of_connections(outer_.get()));
+}
+
+TEST_F(Connections, AreNoneWhereThereIsNoEpoll) {
+  EXPECT_TRUE(room_of_connections(-1));
   end_full_connections(-1);
   end_full_connections(roomy_.mine.get());
   EXPECT_EQ(send(roomy_.mine.get(), "x", 1, MSG_NOSIGNAL), 1);

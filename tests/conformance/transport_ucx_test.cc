@@ -11,7 +11,7 @@ TransportKind kind(const std::string& name, bool processes, const std::string& t
   const bool tcp = tls == "tcp";
   if (tcp) config.devices = {"lo"};
   if (!tcp) config.local = [](int) { return true; };
-  return {name, processes, [config] { return open_ucx(config); }};
+  return {name, processes, [config] { return open_ucx(config); }, tcp};
 }
 
 // Processes first: once this process has threads it must not fork.

@@ -27,6 +27,7 @@ class StagedTransport final : public Transport {
   void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
   bool progress() override;
   void abort() override;
+  bool all_left() override { return host_->all_left(); }
   Counters counters() const override { return host_->counters(); }
   std::string reason(int peer) const override { return host_->reason(peer); }
 

@@ -63,6 +63,7 @@ class FaultyTransport : public Transport {
   void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
   bool progress() override;
   void abort() override;
+  bool all_left() override { return inner_->all_left(); }
   Counters counters() const override { return counters_; }
   std::string reason(int peer) const override { return inner_->reason(peer); }
 

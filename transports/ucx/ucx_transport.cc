@@ -25,6 +25,11 @@ constexpr int kOperations = 64;            // to begin with
 // What a connection takes at most, and room for those that others make to this rank meanwhile.
 constexpr int kPerConnection = 16;
 
+// What a message may take of the room of a connection beside its bytes: Linux counts the memory of
+// a packet whole, and for a message received there is one that asks for it or says that it came.
+constexpr std::size_t kPerMessage = 2560;
+constexpr std::size_t kFirstRoom = 16 << 10;
+
 Tag full_tag(int sender, Tag tag) {
   assert((tag & ~kTagMask) == 0);
   return (static_cast<Tag>(sender) << kTagBits) | tag;
@@ -72,6 +77,7 @@ void UcxTransport::send(int peer, Tag tag, std::span<const std::byte> data,
   param.user_data = &operation;
   ++counters_.messages;
   counters_.bytes += data.size();
+  to_send_ += data.size() + kPerMessage;
   void* request =
       ucp_tag_send_nbx(to.endpoint, data.data(), data.size(), full_tag(self_, tag), &param);
   if (UCS_PTR_IS_PTR(request)) return started(operation, request, completion);
@@ -93,6 +99,7 @@ void UcxTransport::receive(int peer, Tag tag, std::span<std::byte> data, Complet
 
 void UcxTransport::collect(Peer& from, Tag tag, std::span<std::byte> data, Completion& completion) {
   Operation& operation = begin(from, data.size(), completion);
+  to_send_ += kPerMessage;
   ucp_request_param_t param{};
   // Without immediate completion, since only the callback is told the length (UCX 1.13).
   param.op_attr_mask =
@@ -122,6 +129,17 @@ bool UcxTransport::progress() {
 void UcxTransport::abort() {
   aborting_.store(true, std::memory_order_release);
   worker_->wake();
+}
+
+// Looks only where what was sent may be more than the connections had room for.
+bool UcxTransport::all_left() {
+  if (to_send_ <= room_ || stopped_) return true;
+  const std::optional<std::size_t> room = room_of_connections(fd());
+  if (!room) return false;
+  // A connection made meanwhile has little room at first.
+  room_ = std::min(*room, std::max(kFirstRoom, 2 * room_));
+  to_send_ = 0;
+  return true;
 }
 
 bool UcxTransport::arm() {
@@ -168,6 +186,7 @@ bool UcxTransport::reach(Peer& peer) {
     return fail(peer, e.code(), e.what());
   }
   peer.local = local_ && local_(peer.rank);
+  room_ = 0;
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;

@@ -32,6 +32,7 @@ class UcxTransport : public Transport {
   void receive(int peer, Tag tag, std::span<std::byte> data, Completion& completion) override;
   bool progress() override;
   void abort() override;
+  bool all_left() override;
   Counters counters() const override { return counters_; }
   std::string reason(int peer) const override { return peers_[peer].reason; }
 
@@ -98,6 +99,8 @@ class UcxTransport : public Transport {
   Operation pending_;
   std::vector<void*> closing_;  // UCX's requests
   Counters counters_;
+  std::size_t to_send_ = 0;  // at most, since all_left() looked
+  std::size_t room_ = 0;     // of every connection, then
   bool any_broken_ = false;
   bool stopped_ = false;
   bool held_ = false;  // UCX may still hold memory of an operation that we ended

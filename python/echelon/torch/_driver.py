@@ -61,8 +61,6 @@ class Operation:
     started: Started = field(default_factory=Started)
 
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1  # s, of a thread that has nothing to do
-
 Connect = Callable[[torch.device], ProcessSet]
 
 
@@ -137,25 +135,13 @@ class Driver(threading.Thread):
         """Whether more may come. Waits only when there is nothing else to do."""
         while open:
             try:
-                operation = self._queue.get_nowait() if self._under_way else self._next()
+                operation = self._queue.get(block=not self._under_way)
             except queue.Empty:
                 break
             open = operation is not None
             if operation is not None:
                 self._start(operation)
         return open
-
-    def _next(self) -> Optional[Operation]:
-        """Waits for one. Meanwhile what the last sent may have to leave this process yet, and does so in
-        calls only; else ranks that still wait for it would do so until our program comes back."""
-        pause = _SHORTEST_PAUSE
-        while self._members is not None:
-            try:
-                return self._queue.get(timeout=pause)
-            except queue.Empty:
-                self._members.has_failed()  # makes progress
-                pause = min(2 * pause, _LONGEST_PAUSE)
-        return self._queue.get()
 
     def _start(self, operation: Operation) -> None:
         try:
