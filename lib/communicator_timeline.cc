@@ -130,7 +130,7 @@ void Communicator::run_message(int from, int to, std::span<std::byte> data, Dead
   task.input = task.output = data.data();
   task.count = task.bytes = task.segment = data.size();
   task.timeout = std::max(until - Clock::now(), Deadline::duration::zero());
-  task.signature.kind = Signature::kStatistics;
+  task.signature.kind = Signature::kTimeline;
   engine_.run(task);
 }
 
@@ -196,7 +196,7 @@ void Communicator::merge_timeline(Deadline until) {
   Gathering gathering(
       size(), file ? &*file : nullptr, [&](std::span<const char> mine, std::span<char> all) {
         Signature signature;
-        signature.kind = Signature::kStatistics;
+        signature.kind = Signature::kTimeline;
         Task task = task_of({ECH_ALLGATHER, mine.data(), all.data(), mine.size()}, signature);
         task.timeout = std::max(until - Clock::now(), Deadline::duration::zero());
         engine_.run(task);

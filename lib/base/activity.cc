@@ -62,7 +62,7 @@ struct Activity::Entry {
 };
 
 bool Signature::is_valid() const {
-  return kind <= kMany && echelon::is_valid(static_cast<ech_collective>(collective)) &&
+  return kind <= kTimeline && echelon::is_valid(static_cast<ech_collective>(collective)) &&
          echelon::is_valid(static_cast<ech_dtype>(dtype)) &&
          echelon::is_valid(static_cast<ech_op>(op));
 }
@@ -71,6 +71,7 @@ std::string Signature::name() const {
   if (kind == kDestroy) return "destroy";
   if (kind == kSplit) return "split";
   if (kind == kStatistics) return "exchange of statistics";
+  if (kind == kTimeline) return "exchange of timelines";
   const std::string_view name = name_of(static_cast<ech_collective>(collective));
   return std::string(name) + (kind == kMany ? "_many" : "");
 }

@@ -270,7 +270,8 @@ void Engine::finish(Operation& operation, ech_status status) {
 }
 
 void Engine::count(const Task& task) {
-  if (task.signature.kind == Signature::kStatistics) return;  // nobody has called it
+  const Signature::Kind kind = task.signature.kind;
+  if (kind == Signature::kStatistics || kind == Signature::kTimeline) return;  // nobody's call
   ++counters_.operations;
   counters_.bytes += task.bytes;
 }
