@@ -89,8 +89,8 @@ std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadl
   } catch (const Error& e) {
     if (e.code() == ECH_ERR_PEER) await_failure(*control_);
     control_->check();  // the better reason
-    if (e.code() != ECH_ERR_INVALID) throw;
-    // What the caller gave was right when this communicator was made.
+    if (e.code() != ECH_ERR_INVALID || options_.interface_name.empty()) throw;
+    // The name that the caller gave was right when this communicator was made.
     throw Error(ECH_ERR_SYSTEM, std::string("a network interface has gone: ") + e.what());
   }
 }
