@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cluster/virtual_cluster.h"
+#include "tests/support/temp_folder.h"
 
 namespace echelon::test {
 namespace {
@@ -21,15 +22,8 @@ constexpr int kRanks = 4;
 
 class ClusterTimeline : public OnCluster {
  protected:
-  ClusterTimeline() {
-    std::string pattern = (fs::temp_directory_path() / "timeline-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  ~ClusterTimeline() override { fs::remove_all(folder_); }
-
   Json measured() const {
-    const std::string path = (folder_ / "t.json").string();
+    const std::string path = folder_.file("t.json");
     const Result result =
         echelon_run({"--emulate", "2x2:1gbit", "--env", "ECHELON_TIMELINE=" + path, "--", program(),
                      "perf", "-b", "1M", "-e", "1M", "--algorithm", "native/ring@256KiB"});
@@ -40,7 +34,7 @@ class ClusterTimeline : public OnCluster {
   }
 
  private:
-  fs::path folder_;
+  const TempFolder folder_{"timeline"};
 };
 
 TEST_F(ClusterTimeline, IsOnOneClock) {

@@ -14,6 +14,7 @@
 
 #include "tests/multi/abi_world.h"
 #include "tests/support/ranks.h"
+#include "tests/support/temp_folder.h"
 
 namespace echelon::test {
 namespace {
@@ -25,23 +26,15 @@ constexpr double kRounding = 2e-3;  // us; times have three digits after the poi
 
 class Timelines : public testing::Test {
  protected:
-  Timelines() {
-    std::string pattern = (fs::temp_directory_path() / "timeline-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    want("t.json");
-  }
-  ~Timelines() override {
-    unsetenv("ECHELON_TIMELINE");
-    fs::remove_all(folder_);
-  }
+  Timelines() { want("t.json"); }
+  ~Timelines() override { unsetenv("ECHELON_TIMELINE"); }
 
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_.file(name); }
   void want(const std::string& name) const { setenv("ECHELON_TIMELINE", path(name).c_str(), 1); }
 
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_))
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
       names.push_back(entry.path().filename().string());
     std::ranges::sort(names);
     return names;
@@ -56,7 +49,7 @@ class Timelines : public testing::Test {
   }
 
  private:
-  fs::path folder_;
+  const TempFolder folder_{"timeline"};
 };
 
 // Those of a category, in the order of time.

@@ -5,11 +5,12 @@ import json
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+
+import processes
 
 RANK = """
 import echelon, numpy, sys
@@ -24,27 +25,9 @@ def script(init="echelon.init()", end=""):
     return [sys.executable, "-c", RANK.format(init=init, end=end)]
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def run_all(command, environments):
-    """(exit code, output, errors) of each rank."""
-    ranks = [subprocess.Popen(command, env={**os.environ, **more}, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-             for more in environments]
-    ended = [rank.communicate(timeout=90) for rank in ranks]
-    return [(rank.returncode, *texts) for rank, texts in zip(ranks, ended)]
-
-
 class Launchers(unittest.TestCase):
     def torchrun(self, command):
-        port = str(free_port())
-        return run_all(command, [
-            {"RANK": str(r), "WORLD_SIZE": "2", "LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2",
-             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port} for r in range(2)])
+        return processes.run_all(command, processes.torchrun_variables(2))
 
     def test_torchrun(self):
         self.assertEqual(self.torchrun(script()), [(0, "0 2 2.0\n", ""), (0, "1 2 2.0\n", "")])
@@ -61,11 +44,9 @@ class Launchers(unittest.TestCase):
         """What a rank ends with by sys.exit() is seen, although another never ends."""
         end = ("import signal\nechelon._process_sets._FAREWELL = 4\n"
                "if echelon.rank() == 1: sys.exit(3)\nsignal.pause()")
-        port = str(free_port())
         first, second = [subprocess.Popen(
             script(end=end), text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-                 "MASTER_PORT": port}) for r in range(2)]
+            env={**os.environ, **more}) for more in processes.torchrun_variables(2)]
         try:
             _, errors = second.communicate(timeout=60)
             self.assertEqual(second.returncode, 3)
@@ -79,12 +60,12 @@ class Launchers(unittest.TestCase):
         if shutil.which("mpirun") is None:
             self.skipTest("no mpirun")
         command = ["mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", *script()]
-        (code, said, errors), = run_all(command, [{}])
+        (code, said, errors), = processes.run_all(command, [{}])
         self.assertEqual((code, sorted(said.split("\n"))), (0, ["", "0 2 2.0", "1 2 2.0"]), errors)
 
     def test_unique_id(self):
         init = "echelon.init(unique_id=echelon.unique_id('lo'), rank=0, size=1)"
-        self.assertEqual(run_all(script(init), [{}]), [(0, "0 1 1.0\n", "")])
+        self.assertEqual(processes.run_all(script(init), [{}]), [(0, "0 1 1.0\n", "")])
 
     def test_names_in_the_timeline(self):
         more = "a = numpy.ones(9)\n" + "\n".join([
@@ -94,7 +75,7 @@ class Launchers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "t.json"
             init = "echelon.init(unique_id=echelon.unique_id('lo'), rank=0, size=1)"
-            ended = run_all(script(init, more), [{"ECHELON_TIMELINE": str(path)}])
+            ended = processes.run_all(script(init, more), [{"ECHELON_TIMELINE": str(path)}])
             self.assertEqual(ended, [(0, "0 1 1.0\n", "")])
             events = json.loads(path.read_text())["traceEvents"]
         names = [e["name"] for e in events if e.get("cat") == "operation"]
@@ -102,15 +83,10 @@ class Launchers(unittest.TestCase):
             self.assertIn(name, names)
 
     def test_before_init(self):
-        (code, _, errors), = run_all(script(init=""), [{}])
+        (code, _, errors), = processes.run_all(script(init=""), [{}])
         self.assertEqual(code, 1)
         self.assertIn("echelon is not initialized: call echelon.init()", errors)
 
 
 if __name__ == "__main__":
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
-        print(f"skipped: {sys.executable} has no NumPy (Debian: python3-numpy)")
-        sys.exit(77)
-    unittest.main()
+    processes.main()

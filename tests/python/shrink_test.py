@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that die, and those that are left, which go on. No launcher looks after them."""
-import os
 import signal
-import socket
-import subprocess
 import sys
 import unittest
+
+import processes
 
 SUMS = """
 import os, signal, sys
@@ -53,21 +52,7 @@ echelon.barrier()  # of that nobody is lost
 
 def four(script):
     """Four ranks. (exit code, output, errors) of each."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = str(found.getsockname()[1])
-    ranks = [subprocess.Popen(
-        [sys.executable, "-c", script], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "RANK": str(r), "WORLD_SIZE": "4", "LOCAL_RANK": str(r),
-             "LOCAL_WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
-        for r in range(4)]
-    try:
-        ended = [rank.communicate(timeout=240) for rank in ranks]
-    finally:
-        for rank in ranks:
-            if rank.poll() is None:
-                rank.kill()
-    return [(rank.returncode, *texts) for rank, texts in zip(ranks, ended)]
+    return processes.run_all([sys.executable, "-c", script], processes.torchrun_variables(4), 240)
 
 
 class Shrink(unittest.TestCase):
@@ -106,9 +91,4 @@ class Shrink(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
-        print(f"skipped: {sys.executable} has no NumPy (Debian: python3-numpy)")
-        sys.exit(77)
-    unittest.main()
+    processes.main()

@@ -11,6 +11,7 @@
 #include "lib/base/file.h"
 #include "lib/bootstrap/solo_control.h"
 #include "lib/timeline_file.h"
+#include "tests/support/temp_folder.h"
 
 namespace echelon {
 namespace {
@@ -268,17 +269,11 @@ TEST(TraceHead, MakesAFileWithWhatFollows) {
 
 class Files : public testing::Test {
  protected:
-  Files() {
-    std::string pattern = (fs::temp_directory_path() / "timeline-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder = pattern;
-  }
-  ~Files() override { fs::remove_all(folder); }
   std::size_t entries() const {
     return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+        std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()));
   }
-  std::string path(const char* name) const { return (folder / name).string(); }
+  std::string path(const char* name) const { return folder.file(name); }
 
   std::string agree(const std::string& wanted, bool if_possible = false) const {
     SoloControl control;
@@ -289,7 +284,7 @@ class Files : public testing::Test {
     return agree_on_timeline(control, options, log, Deadline::max());
   }
 
-  fs::path folder;
+  const test::TempFolder folder{"timeline"};
 };
 
 TEST_F(Files, AreThereWhenTheyAreComplete) {
@@ -324,7 +319,7 @@ TEST_F(Files, OfSeveralCommunicatorsHaveSeveralNames) {
 }
 
 TEST_F(Files, ThatCannotBeWrittenAreAnError) {
-  for (const std::string& bad : {path("no/t.json"), folder.string()}) {
+  for (const std::string& bad : {path("no/t.json"), folder.path().string()}) {
     try {
       agree(bad);
       ADD_FAILURE() << bad << " was accepted";

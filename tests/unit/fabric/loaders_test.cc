@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/fabric/formats.h"
+#include "tests/support/temp_folder.h"
 
 namespace echelon {
 namespace {
@@ -20,13 +21,6 @@ namespace fs = std::filesystem;
 // A directory tree like /sys, made of real files.
 class Sysfs : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "sysfs-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   void write(const std::string& path, const std::string& text) {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text << "\n";
@@ -48,7 +42,8 @@ class Sysfs : public testing::Test {
     return host;
   }
 
-  fs::path root_;
+  const test::TempFolder folder_{"sysfs"};
+  const fs::path root_ = folder_.path();
 };
 
 TEST_F(Sysfs, SpeedsAndStates) {

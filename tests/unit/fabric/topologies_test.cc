@@ -13,6 +13,7 @@
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/place.h"
+#include "tests/support/temp_folder.h"
 
 namespace echelon {
 namespace {
@@ -210,13 +211,11 @@ TEST(Topologies, BentHwlocXml) {
 class Ac922 : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ac922-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
+    const std::string root = folder_.path().string();
     const std::string unpack =
-        fmt::format("tar -xjf '{}' -C '{}'", path_of("ac922.tar.bz2"), root_);
+        fmt::format("tar -xjf '{}' -C '{}'", path_of("ac922.tar.bz2"), root);
     ASSERT_EQ(std::system(unpack.c_str()), 0);
-    tree_ = root_ + "/nvidiagpunumanodes";
+    tree_ = root + "/nvidiagpunumanodes";
     setenv("HWLOC_FSROOT", tree_.c_str(), 1);
     setenv("HWLOC_THISSYSTEM", "0", 1);
     setenv("HWLOC_COMPONENTS", "linux,stop", 1);
@@ -224,9 +223,9 @@ class Ac922 : public testing::Test {
   void TearDown() override {
     for (const char* name : {"HWLOC_FSROOT", "HWLOC_THISSYSTEM", "HWLOC_COMPONENTS"})
       unsetenv(name);
-    std::filesystem::remove_all(root_);
   }
-  std::string root_, tree_;
+  const test::TempFolder folder_{"ac922"};
+  std::string tree_;
 };
 
 TEST_F(Ac922, HasThreeGpusPerSocket) {
