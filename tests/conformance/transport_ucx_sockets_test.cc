@@ -76,11 +76,11 @@ TEST_F(Connections, ThatAreFullAreEndedAndOthersAreNot) {
 }
 
 TEST_F(Connections, TellHowMuchTheyTakeAtOnce) {
-  const std::optional<std::size_t> room = room_of_connections(outer_.get());
+  const std::optional<std::size_t> room = WatchedConnections(outer_.get()).room();
   ASSERT_TRUE(room);
   EXPECT_GT(*room, 1000u);
   EXPECT_LE(*room, fill(full_.mine));
-  EXPECT_EQ(room_of_connections(outer_.get()), 0u) << "full, but nothing waits for it";
+  EXPECT_EQ(WatchedConnections(outer_.get()).room(), 0u) << "full, but nothing waits for it";
 }
 
 TEST_F(Connections, TellThatSomethingWaitsForRoom) {
@@ -88,11 +88,11 @@ TEST_F(Connections, TellThatSomethingWaitsForRoom) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT;
   ASSERT_EQ(epoll_ctl(inner_.get(), EPOLL_CTL_MOD, full_.mine.get(), &event), 0);
-  EXPECT_FALSE(room_of_connections(outer_.get()));
+  EXPECT_FALSE(WatchedConnections(outer_.get()).room());
 }
 
 TEST_F(Connections, AreNoneWhereThereIsNoEpoll) {
-  EXPECT_TRUE(room_of_connections(-1));
+  EXPECT_TRUE(WatchedConnections(-1).room());
   end_full_connections(-1);
   end_full_connections(roomy_.mine.get());
   EXPECT_EQ(send(roomy_.mine.get(), "x", 1, MSG_NOSIGNAL), 1);

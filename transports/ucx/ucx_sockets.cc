@@ -1,34 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/ucx/ucx_sockets.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <string>
-#include <vector>
-
-#include "lib/base/error.h"
-#include "lib/base/file.h"
+#include <exception>
+#include <utility>
 
 namespace echelon {
 namespace {
 
 constexpr int kDepth = 3;  // worker, interface, connection
 constexpr std::size_t kAmple = 1 << 20;
+// Where poll() tells of room, that is a third of the buffer at least (sk_stream_is_writeable).
+constexpr std::size_t kShareOfRoom = 3;
 
 struct Watched {
   int fd;
   unsigned events;
 };
 
-// What an epoll watches, from lines "tfd: 7 events: 1b data: ..."; nothing for other descriptors.
-std::vector<Watched> watched_by(int epoll) {
+Fd open_info(int fd) {
+  return Fd(open(fmt::format("/proc/self/fdinfo/{}", fd).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+std::string read_info(const Fd& info) {
+  std::string text(4096, '\0');
+  std::size_t filled = 0;
+  while (true) {
+    const ssize_t n = pread(info.get(), text.data() + filled, text.size() - filled, filled);
+    if (n <= 0) break;
+    filled += n;
+    if (filled == text.size()) text.resize(2 * filled);
+  }
+  text.resize(filled);
+  return text;
+}
+
+// From lines "tfd: 7 events: 1b data: ..."; nothing for what is not an epoll.
+std::vector<Watched> watched_in(const std::string& text) {
   std::vector<Watched> all;
-  const std::string text = read_file(fmt::format("/proc/self/fdinfo/{}", epoll));
   for (std::size_t at = text.find("tfd:"); at != std::string::npos;
        at = text.find("tfd:", at + 1)) {
     Watched one{};
@@ -51,46 +67,75 @@ bool takes_bytes(int fd) {
   return poll(&room, 1, 0) != 0;  // errors among it: then sending fails, and does not wait
 }
 
-// Calls it with the connections that `epoll`, or an epoll in it, watches.
-template <typename Function>
-void for_connections(int epoll, const Function& function, int depth = kDepth) {
-  for (const Watched& one : watched_by(epoll)) {
+// Calls on_epoll(info, text) with `epoll` and those in it, on_connection(watched) with what they
+// watch.
+template <typename OnEpoll, typename OnConnection>
+void visit(int epoll, const OnEpoll& on_epoll, const OnConnection& on_connection,
+           int depth = kDepth) {
+  Fd info = open_info(epoll);
+  std::string text = read_info(info);
+  const std::vector<Watched> all = watched_in(text);
+  if (all.empty() && depth < kDepth) return;
+  on_epoll(std::move(info), std::move(text));
+  for (const Watched& one : all) {
     if (is_connection(one.fd)) {
-      function(one);
+      on_connection(one);
     } else if (depth > 1) {
-      for_connections(one.fd, function, depth - 1);
+      visit(one.fd, on_epoll, on_connection, depth - 1);
     }
   }
 }
 
-// A third of the buffer is free, at least, where poll() tells of room (sk_stream_is_writeable).
-std::size_t room_of(int fd) {
-  int buffer = 0;
-  socklen_t length = sizeof buffer;
-  if (!takes_bytes(fd) || getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, &length) != 0) return 0;
-  return static_cast<std::size_t>(buffer) / 3;
+std::size_t buffer_of(int fd) {
+  int bytes = 0;
+  socklen_t length = sizeof bytes;
+  return getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, &length) == 0 ? bytes : 0;
 }
 
 }  // namespace
 
-std::optional<std::size_t> room_of_connections(int epoll) noexcept {
-  std::size_t room = kAmple;
-  bool all_left = true;
+bool WatchedConnections::changed() {
+  return epolls_.empty() || std::ranges::any_of(epolls_, [](const Epoll& e) {
+           return !e.info || read_info(e.info) != e.text;
+         });
+}
+
+void WatchedConnections::look() {
+  epolls_.clear();
+  connections_.clear();
+  smallest_buffer_ = kShareOfRoom * kAmple;
+  any_waits_ = false;
+  visit(
+      epoll_,
+      [&](Fd info, std::string text) {
+        epolls_.push_back({std::move(info), std::move(text)});
+      },
+      [&](const Watched& one) {
+        connections_.push_back({one.fd, POLLOUT, 0});
+        smallest_buffer_ = std::min(smallest_buffer_, buffer_of(one.fd));
+        any_waits_ = any_waits_ || (one.events & EPOLLOUT) != 0;
+      });
+}
+
+std::optional<std::size_t> WatchedConnections::room() noexcept {
   try {
-    for_connections(epoll, [&](const Watched& one) {
-      if ((one.events & EPOLLOUT) != 0) all_left = false;
-      room = std::min(room, room_of(one.fd));
-    });
-  } catch (const std::exception&) {  // without /proc nothing is known
+    if (changed()) look();
+  } catch (const std::exception&) {
+    return kAmple;
   }
-  return all_left ? std::optional(room) : std::nullopt;
+  if (any_waits_) return std::nullopt;
+  const int with_room = poll(connections_.data(), connections_.size(), 0);
+  if (with_room < static_cast<int>(connections_.size())) return 0;
+  return smallest_buffer_ / kShareOfRoom;
 }
 
 void end_full_connections(int epoll) noexcept {
   try {
-    for_connections(epoll, [](const Watched& one) {
+    const auto end_if_full = [](const Watched& one) {
       if (!takes_bytes(one.fd)) shutdown(one.fd, SHUT_RDWR);
-    });
+    };
+    visit(
+        epoll, [](const Fd&, const std::string&) {}, end_if_full);
   } catch (const std::exception&) {  // without /proc it is as it was
   }
 }

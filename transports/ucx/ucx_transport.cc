@@ -8,7 +8,6 @@
 #include "lib/base/descriptors.h"
 #include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_quiet.h"
-#include "transports/ucx/ucx_sockets.h"
 
 namespace echelon {
 namespace {
@@ -25,9 +24,9 @@ constexpr int kOperations = 64;            // to begin with
 // What a connection takes at most, and room for those that others make to this rank meanwhile.
 constexpr int kPerConnection = 16;
 
-// What a message may take of the room of a connection beside its bytes: Linux counts the memory of
-// a packet whole, and for a message received there is one that asks for it or says that it came.
-constexpr std::size_t kPerMessage = 2560;
+// What a message may take of the room of a connection beside its bytes: Linux counts all memory of
+// a packet. A large message is also answered by its receiver.
+constexpr std::size_t kPerMessage = 1536;
 constexpr std::size_t kFirstRoom = 16 << 10;
 
 Tag full_tag(int sender, Tag tag) {
@@ -46,7 +45,11 @@ ech_status translate(ucs_status_t status, ech_status peer_failed) {
 
 UcxTransport::UcxTransport(std::unique_ptr<UcxWorker> worker, std::function<bool(int)> local,
                            int self, std::span<const std::string> addresses)
-    : local_(std::move(local)), self_(self), peers_(addresses.size()), worker_(std::move(worker)) {
+    : local_(std::move(local)),
+      self_(self),
+      peers_(addresses.size()),
+      worker_(std::move(worker)),
+      connections_(worker_->fd()) {
   pending_.next = pending_.previous = &pending_;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
     peers_[i].owner = this;
@@ -99,7 +102,7 @@ void UcxTransport::receive(int peer, Tag tag, std::span<std::byte> data, Complet
 
 void UcxTransport::collect(Peer& from, Tag tag, std::span<std::byte> data, Completion& completion) {
   Operation& operation = begin(from, data.size(), completion);
-  to_send_ += kPerMessage;
+  to_send_ += std::min(data.size(), kPerMessage);
   ucp_request_param_t param{};
   // Without immediate completion, since only the callback is told the length (UCX 1.13).
   param.op_attr_mask =
@@ -134,7 +137,7 @@ void UcxTransport::abort() {
 // Looks only where what was sent may be more than the connections had room for.
 bool UcxTransport::all_left() {
   if (to_send_ <= room_ || stopped_) return true;
-  const std::optional<std::size_t> room = room_of_connections(fd());
+  const std::optional<std::size_t> room = connections_.room();
   if (!room) return false;
   // A connection made meanwhile has little room at first.
   room_ = std::min(*room, std::max(kFirstRoom, 2 * room_));

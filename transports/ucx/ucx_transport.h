@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "transports/transport.h"
+#include "transports/ucx/ucx_sockets.h"
 #include "transports/ucx/ucx_worker.h"
 
 namespace echelon {
@@ -105,7 +106,8 @@ class UcxTransport : public Transport {
   bool stopped_ = false;
   bool held_ = false;  // UCX may still hold memory of an operation that we ended
   std::atomic<bool> aborting_ = false;
-  const std::unique_ptr<UcxWorker> worker_;  // goes first: it calls back when it ends
+  const std::unique_ptr<UcxWorker> worker_;  // goes before the above: it calls back when it ends
+  WatchedConnections connections_;
 };
 
 }  // namespace echelon
