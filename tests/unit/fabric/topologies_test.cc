@@ -212,8 +212,7 @@ class Ac922 : public testing::Test {
  protected:
   void SetUp() override {
     const std::string root = folder_.path().string();
-    const std::string unpack =
-        fmt::format("tar -xjf '{}' -C '{}'", path_of("ac922.tar.bz2"), root);
+    const std::string unpack = fmt::format("tar -xjf '{}' -C '{}'", path_of("ac922.tar.bz2"), root);
     ASSERT_EQ(std::system(unpack.c_str()), 0);
     tree_ = root + "/nvidiagpunumanodes";
     setenv("HWLOC_FSROOT", tree_.c_str(), 1);
