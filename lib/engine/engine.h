@@ -254,6 +254,9 @@ class Engine {
     }
   }
 
+  template <typename Body>
+  void or_fail_too(Operation& operation, Body body);
+
   EngineParts parts_;
   Activity activity_;
   LinkMeter meter_;

@@ -48,9 +48,18 @@ void Engine::wait_until(Done done, Wait& wait) {
   }
 }
 
+// What a rank has not sent on, others do not have: an operation that was done has failed when that
+// does not leave.
+template <typename Body>
+void Engine::or_fail_too(Operation& operation, Body body) {
+  const bool sound = failure_ == ECH_OK;
+  or_fail(body);
+  if (sound && failure_ != ECH_OK) operation.status_ = failure_;
+}
+
 void Engine::wait(Operation& operation) {
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
-  or_fail([&] { wait_until([&] { return operation.done_ && all_left(); }, wait); });
+  or_fail_too(operation, [&] { wait_until([&] { return operation.done_ && all_left(); }, wait); });
 }
 
 void Engine::wait(Operation& operation, const std::function<bool()>& enough) {
@@ -66,7 +75,7 @@ bool Engine::test(Operation& operation) {
   if (ended()) return true;
   const auto now = Clock::now();
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
-  or_fail([&] {
+  or_fail_too(operation, [&] {
     if (past_deadline(wait, now) || moved || now < ask_watch_at_) return;
     ask_watch_at_ = now + kBetweenQuestions;
     keep_waiting(wait, now);

@@ -105,6 +105,7 @@ TEST_F(Pushing, WhatDoesNotLeaveIsATimeout) {
   EXPECT_EQ(engine_->failed(), ECH_ERR_TIMEOUT);
   EXPECT_NE(engine_->failure().find("broadcast #0 did not end within"), std::string::npos)
       << engine_->failure();
+  EXPECT_EQ(operation->status(), ECH_ERR_TIMEOUT) << "the others do not have it";
   engine_->release(operation);
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 namespace echelon {
@@ -62,6 +63,12 @@ bool is_connection(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens == 0;
 }
 
+bool is_epoll(int fd) {
+  char target[64];
+  const ssize_t n = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target, sizeof target);
+  return n > 0 && std::string_view(target, n) == "anon_inode:[eventpoll]";
+}
+
 bool takes_bytes(int fd) {
   pollfd room{fd, POLLOUT, 0};
   return poll(&room, 1, 0) != 0;  // errors among it: then sending fails, and does not wait
@@ -75,12 +82,11 @@ void visit(int epoll, const OnEpoll& on_epoll, const OnConnection& on_connection
   Fd info = open_info(epoll);
   std::string text = read_info(info);
   const std::vector<Watched> all = watched_in(text);
-  if (all.empty() && depth < kDepth) return;
   on_epoll(std::move(info), std::move(text));
   for (const Watched& one : all) {
     if (is_connection(one.fd)) {
       on_connection(one);
-    } else if (depth > 1) {
+    } else if (depth > 1 && is_epoll(one.fd)) {
       visit(one.fd, on_epoll, on_connection, depth - 1);
     }
   }
