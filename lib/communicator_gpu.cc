@@ -44,15 +44,15 @@ void Communicator::run_on_gpu(const Invocation& in) {
 }
 
 bool Communicator::test_on_gpu(const DeviceCall& call) {
-  engine_.progress();
+  engine_.push();
   return gpu_->done(call);
 }
 
 // What is under way on host memory goes on meanwhile: another rank may wait for it before it comes
 // to this call.
 void Communicator::wait_on_gpu(const DeviceCall& call) {
-  while (engine_.busy() && !gpu_->done(call))
-    if (!engine_.progress()) gpu_->wait_for(call, kBetweenLooks);
+  while ((engine_.busy() || !engine_.all_left()) && !gpu_->done(call))
+    if (!engine_.push()) gpu_->wait_for(call, kBetweenLooks);
   gpu_->wait(call);
 }
 
