@@ -29,13 +29,6 @@ ech_call settings(bool farewell) {
   return call;
 }
 
-// Between hosts there are messages, and on one host for a plan that somebody asked for.
-bool sends_messages(const ech_comm* comm) {
-  int hosts = 1;
-  ech_comm_host_count(comm, &hosts);
-  return hosts > 1 || is_set("ECHELON_ALGORITHM");
-}
-
 ech_status start_task(const Task& t, ech_comm* comm, const ech_call* call, ech_request** request) {
   switch (t.collective) {
     case ECH_ALLREDUCE:
@@ -61,7 +54,7 @@ Outcome outcome_of(ech_status status) {
 
 }  // namespace
 
-Channel::Channel(ech_comm* comm) : comm_(comm), needs_push_(sends_messages(comm)) {
+Channel::Channel(ech_comm* comm) : comm_(comm) {
   ech_comm_rank(comm, &rank_);
   ech_comm_size(comm, &size_);
 }
@@ -143,11 +136,6 @@ int Channel::advance() {
   going -= count;
   for (const Pending* pending : ended) PMPI_Grequest_complete(pending->request);
   return count;
-}
-
-void Channel::push() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock && needs_push_ && !over_) ech_comm_status(comm_);
 }
 
 int Channel::under_way() { return going; }

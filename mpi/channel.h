@@ -46,9 +46,6 @@ class Channel {
   // Moves what is under way without blocking. How many requests have ended.
   int advance();
 
-  // Moves what operations that have ended here may have left behind for other ranks.
-  void push();
-
   int rank() const { return rank_; }
   int size() const { return size_; }
 
@@ -76,7 +73,6 @@ class Channel {
 
   std::mutex mutex_;  // over all that follows, and over driving `comm_`
   ech_comm* const comm_;
-  const bool needs_push_;  // messages may lie in this process when their operation has ended
   int rank_ = 0, size_ = 1;
   std::list<Pending*> pending_;
   bool retired_ = false, over_ = false;

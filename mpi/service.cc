@@ -20,10 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// For one channel after the other: what is left behind moves on within this time for each, while
-// MPI waits, at the cost of a system call.
-constexpr std::chrono::microseconds kBetweenPushes{50};
-
 // In MPI_Finalize, where the slowest rank may come much later.
 constexpr std::chrono::milliseconds kAwake{10};
 constexpr std::chrono::microseconds kNap{200};
@@ -38,16 +34,7 @@ struct Service {
   std::atomic<bool> ended{false};
   std::mutex mutex;  // over the rest
   std::vector<std::unique_ptr<Channel>> channels;
-  std::size_t next_push = 0;
-  Clock::time_point push_at;
 };
-
-void push_one(Service& service) {
-  const Clock::time_point now = Clock::now();
-  if (now < service.push_at || service.channels.empty()) return;
-  service.push_at = now + kBetweenPushes;
-  service.channels[service.next_push++ % service.channels.size()]->push();
-}
 
 Service* service_of_process();
 
@@ -59,7 +46,6 @@ int step() {
   int ended = 0;
   if (Channel::under_way() > 0)
     for (const auto& channel : service.channels) ended += channel->advance();
-  push_one(service);
   return ended;
 }
 
