@@ -121,6 +121,7 @@ Communicator::~Communicator() {
   control_->attend(nullptr, {});
   if (!timeline_) return;
   timeline_->of_host().set_on_failure({});
+  gpu_.reset();  // whose thread has noted all then
   if (!timeline_kept_) write_part();
 }
 

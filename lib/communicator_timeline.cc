@@ -240,8 +240,8 @@ void Communicator::report_timeline(const std::string& path, const std::string& f
 void Communicator::write_part() noexcept {
   if (!timeline_ || !timeline_->started()) return;
   timeline_kept_ = gpu_ == nullptr;  // whose thread may still have something to note
-  const std::string path = timeline_->path_of_part();
   try {
+    const std::string path = timeline_->path_of_part();
     const RankAbout about{rank_, rank_names_[rank_], timeline_->first_reading(),
                           timeline_->dropped()};
     std::optional<TimelineFile> file(std::in_place, path);
@@ -253,8 +253,9 @@ void Communicator::write_part() noexcept {
     file->write(kTraceEnd);
     file->commit();
     report_timeline(path, "", ECH_LOG_WARN);
-  } catch (const std::exception& e) {
-    log_(ECH_LOG_ERROR, std::string("the timeline is lost: ") + e.what());
+  } catch (const Error& e) {
+    report_timeline("", e.what(), ECH_LOG_ERROR);
+  } catch (const std::exception&) {  // no memory, not even to say so
   }
 }
 

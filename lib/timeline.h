@@ -5,7 +5,6 @@
 // Thread safety: one thread at a time; the recorders as they say.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>

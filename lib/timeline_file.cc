@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -27,6 +28,12 @@ std::string claimed(const std::string& path) {
   return count == 1 ? path : with_suffix(path, fmt::format("-{}", count));
 }
 
+// Another one each time: a trial shall not write over what another thread is writing.
+std::string unfinished(const std::string& path) {
+  static std::atomic<int> number = 0;
+  return fmt::format("{}.{}.{}.unfinished", path, ::getpid(), ++number);
+}
+
 // "+" and the path, or "-" and why it cannot be written.
 std::string path_or_excuse(const std::string& wanted) {
   try {
@@ -39,8 +46,7 @@ std::string path_or_excuse(const std::string& wanted) {
 
 }  // namespace
 
-TimelineFile::TimelineFile(const std::string& path)
-    : path_(path), unfinished_(fmt::format("{}.{}.unfinished", path, ::getpid())) {
+TimelineFile::TimelineFile(const std::string& path) : path_(path), unfinished_(unfinished(path)) {
   struct stat about {};
   if (::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode)) throw system_error(path, EISDIR);
   file_ = Fd(::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));

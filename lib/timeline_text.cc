@@ -91,6 +91,10 @@ std::string peers_text(const std::set<int>& peers) {
                      peers.size() > kMostPeers ? " ..." : "");
 }
 
+std::vector<PhaseRecord> copy_of(std::span<const PhaseRecord> records) {
+  return {records.begin(), records.end()};
+}
+
 // One engine's events.
 class EngineEvents {
  public:
@@ -99,7 +103,7 @@ class EngineEvents {
         engine_(engine),
         sink_(sink),
         operations_(engine.recorder->operations()),
-        phases_(engine.recorder->phases().begin(), engine.recorder->phases().end()),
+        phases_(copy_of(engine.recorder->phases())),
         operation_rows_(engine.prefix + "operations", engine.first_row + kOperationRows) {}
 
   void write() {
