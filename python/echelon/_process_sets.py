@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _cuda, _library
 from ._constants import TYPES, UINT8, Collective, ReduceOp
-from ._errors import EchelonError, InvalidError, PeerError, TimeoutError
+from ._errors import AbortedError, EchelonError, InvalidError, PeerError, TimeoutError
 from ._requests import Request
 from ._waiting import interruptible
 
@@ -110,10 +110,10 @@ class ProcessSet:
                         raise
                 except EchelonError:
                     raise
-                except BaseException:  # a signal handler's: the call goes on, so nobody may end it
-                    self._comm = None
+                except BaseException:  # a signal handler's: the call goes on
+                    self._abandon()
                     raise
-            self._destroy()
+            self._destroy(AbortedError("the process set was shrunk"))
         return made
 
     def abort(self) -> None:
@@ -129,16 +129,18 @@ class ProcessSet:
             if self._comm is None:
                 return
             try:
-                self._say_farewell(timeout)
+                if not self.has_failed():
+                    self._say_farewell(timeout)
             finally:
-                self._destroy()
+                if any(request.waited_for for request in self._pending.values()):
+                    self._abandon()
+                else:
+                    self._destroy(InvalidError("the process set has ended before its operation"))
 
     def _say_farewell(self, timeout: float) -> None:
         """An operation that no program makes, so that nothing else is taken for it. It can be
         aborted and has a timeout, as the end of a communicator, which then waits for nobody, has
         not."""
-        if self.has_failed():
-            return
         words = (ctypes.c_uint8 * 1)(1)
         call = _library.Call(ctypes.sizeof(_library.Call), timeout)
         request = self.start("iallreduce", (words, words, 1, UINT8.code, ReduceOp.Product), call,
@@ -147,14 +149,24 @@ class ProcessSet:
         if request.error is not None:
             raise request.error
 
-    def _destroy(self) -> None:
+    def _abandon(self) -> None:
+        """A thread that was given up is in the library with the communicator: nobody may use or end
+        it, and what operations write to has to stay."""
+        self._comm = None
+        for request in self._pending.values():
+            request.drop(AbortedError("the process set was given up"))
+        _abandoned.extend(self._pending.values())
+        self._pending.clear()
+
+    def _destroy(self, error: EchelonError) -> None:
+        """The error is that of operations that have not ended."""
         with self._ending:  # from here on abort() finds nothing
             comm, self._comm = self._comm, None
         try:
             interruptible(lambda: _library.call("comm_destroy", comm))
         finally:
             for request in self._pending.values():
-                request.drop()
+                request.drop(error)
             self._pending.clear()
 
     # ---- for the collectives -----------------------------------------------------------------
@@ -213,6 +225,7 @@ class _World(ProcessSet):
             ended = _added.pop()
             with suppress(EchelonError):
                 ended.abort()
+            with suppress(EchelonError):
                 ended.close()
         self.adopt(self._survivors())
         return self
@@ -223,6 +236,7 @@ class _World(ProcessSet):
         return self._comm
 
 
+_abandoned: List[Request] = []  # for ever
 global_process_set: ProcessSet = _World()
 _added: List[ProcessSet] = []
 

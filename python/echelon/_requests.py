@@ -9,7 +9,7 @@ from ctypes import byref, c_void_p
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 from . import _library
-from ._errors import EchelonError, InvalidError
+from ._errors import EchelonError
 from ._waiting import interruptible
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Request:
         self.process_set = process_set
         self.pointer = c_void_p()
         self.error: Optional[EchelonError] = None
+        self.waited_for = False  # a thread is in the library, perhaps one that was given up
         self._keep = keep
 
     @property
@@ -55,10 +56,11 @@ class Request:
             self.process_set.forget(self)
             self._keep = ()
 
-    def drop(self) -> None:
-        """For a process set that has ended, and the request with it."""
+    def drop(self, error: EchelonError) -> None:
+        """For a process set that has ended, and the request with it: by this error, if nothing
+        else was."""
         if not self.ended:
-            self.error = InvalidError("the process set has ended before its operation")
+            self.error = error
         self.pointer = c_void_p()
 
     @staticmethod
@@ -67,7 +69,11 @@ class Request:
         return threading.current_thread() is threading.main_thread()
 
     def _finish(self) -> None:
-        _library.call("wait", byref(self.pointer))
+        self.waited_for = True
+        try:
+            _library.call("wait", byref(self.pointer))
+        finally:
+            self.waited_for = False
 
     def _poll(self) -> bool:
         end = time.perf_counter() + _SPIN

@@ -50,6 +50,29 @@ echelon.barrier()  # of that nobody is lost
 """
 
 
+PENDING = """
+import os, signal, sys, time
+import echelon, numpy
+echelon.init()
+echelon.barrier()
+if echelon.rank() == 3:
+    time.sleep(1)  # the others have begun
+    os.kill(os.getpid(), signal.SIGKILL)
+handles = [echelon.allreduce_async(numpy.ones(3)) for _ in range(2)]
+said = []
+try:
+    handles[0].wait()
+except echelon.RankLostError as error:
+    said.append(type(error).__name__)
+    echelon.shrink()
+try:
+    handles[1].wait()
+except echelon.RankLostError as error:
+    said.append(type(error).__name__)
+sys.stdout.write(f"{said}\\n")
+"""
+
+
 def four(script):
     """Four ranks. (exit code, output, errors) of each."""
     return processes.run_all([sys.executable, "-c", script], processes.torchrun_variables(4), 240)
@@ -81,6 +104,10 @@ class Shrink(unittest.TestCase):
 
     def test_in_a_process_set(self):
         self.check({1}, "part")
+
+    def test_what_is_pending(self):
+        for code, said, errors in four(PENDING)[:3]:
+            self.assertEqual((code, said), (0, "['PeerError', 'AbortedError']\n"), errors)
 
     def test_of_a_part(self):
         """Of those that a set has; a rank that ends it instead is not waited for."""

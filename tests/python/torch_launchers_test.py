@@ -3,11 +3,11 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import unittest
 
+import processes
 import torch_suite  # noqa: F401: skips
 
 BEGIN = """
@@ -38,6 +38,16 @@ try:
     dist.all_reduce(mine)
 except echelon.PeerError as error:
     say("all_reduce:", error)
+"""
+IDLE = BEGIN + """
+import time
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(3)  # nothing is under way when the group hears of it
+try:
+    dist.all_reduce(mine)
+except echelon.RankLostError as error:
+    say(dist.group.WORLD.failure() is error)
 """
 RAISES = BEGIN + """
 if rank == 1:
@@ -96,20 +106,9 @@ class Launchers(unittest.TestCase):
 
     def two(self, script):
         """Two ranks that no launcher looks after. (output, errors, exit code) of each."""
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = str(found.getsockname()[1])
-        ranks = [subprocess.Popen(
-            [sys.executable, "-c", script.format(more="")], text=True, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env={**os.environ, "RANK": str(r), "WORLD_SIZE": "2",
-                                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
-            for r in range(2)]
-        try:
-            return [(*rank.communicate(timeout=240), rank.returncode) for rank in ranks]
-        finally:
-            for rank in ranks:
-                if rank.poll() is None:
-                    rank.kill()
+        command = [sys.executable, "-c", script.format(more="")]
+        ended = processes.run_all(command, processes.torchrun_variables(2), 240)
+        return [(said, errors, code) for code, said, errors in ended]
 
     def test_death(self):
         """Named in backward(), which C++ waits for, and in what Python waits for."""
@@ -117,6 +116,10 @@ class Launchers(unittest.TestCase):
         self.assertEqual(second[2], -signal.SIGKILL)
         self.assertRegex(first[0], r"backward: .*PeerError.*rank 1 .*died", first[1])
         self.assertRegex(first[0], r"all_reduce: .*rank 1 .*died", first[1])
+
+    def test_death_between_operations(self):
+        first, _ = self.two(IDLE)
+        self.assertEqual(first[0], "True\n", first[1])
 
     def test_exception(self):
         first, second = self.two(RAISES)

@@ -50,7 +50,7 @@ class Bucket:
 
 
 def fill(parameters: Sequence[torch.nn.Parameter], limit: int,
-          compression: Type[Compressor]) -> List[Bucket]:
+         compression: Type[Compressor]) -> List[Bucket]:
     """The last parameters first, as their gradients come; each bucket of one type on one device."""
     buckets: List[Bucket] = []
     open: Dict[Any, List[torch.nn.Parameter]] = {}

@@ -150,8 +150,8 @@ class Driver(threading.Thread):
                 stream = operation.place.stream(self._streams)
                 operation.started = operation.begin(Caller(members, operation.timeout, stream))
             self._under_way.append(operation)
-        except BaseException as error:  # for the thread that waits
-            operation.work.end(error)
+        except BaseException as error:
+            self._fail(operation, error)
 
     def _connected(self, device: torch.device) -> ProcessSet:
         if self._error is not None:
@@ -175,12 +175,16 @@ class Driver(threading.Thread):
             with operation.place.entered(self._streams):
                 operation.started.finish()
             operation.place.left(self._streams)
-        except BaseException as error:  # for the thread that waits
-            if isinstance(error, RankLostError):
-                self.failure = error
-            operation.work.end(error)
+        except BaseException as error:
+            self._fail(operation, error)
         else:
             operation.work.end()
+
+    def _fail(self, operation: Operation, error: BaseException) -> None:
+        """The error is for the thread that waits."""
+        if isinstance(error, RankLostError):
+            self.failure = error
+        operation.work.end(error)
 
 
 # How long the end of a program waits for the other ranks' groups to end, and then for ours to give up.

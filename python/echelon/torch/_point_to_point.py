@@ -126,7 +126,7 @@ class Received(_Work):
         self._mailbox, self._tensor, self._source, self._tag = mailbox, tensor, source, tag
         self._key = None if source is None else mailbox.reserve(source, tag)
         self._done = False
-        self._error: Optional[MismatchError] = None
+        self._error: Optional[Exception] = None
         self._lock = threading.Lock()
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
@@ -158,13 +158,13 @@ class Received(_Work):
     def _take(self, key: str) -> None:
         try:
             _put_back(self._tensor, self._mailbox.take(key))
-        except MismatchError as error:
+        except Exception as error:  # also of the store: the message is gone with it
             self._error = error
 
     def is_success(self) -> bool:
         return self._done and self._error is None
 
-    def exception(self) -> Optional[MismatchError]:
+    def exception(self) -> Optional[Exception]:
         return self._error
 
     def get_future(self) -> Any:
