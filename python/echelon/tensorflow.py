@@ -77,14 +77,17 @@ class Reduction:
     sparse_as_dense: bool = False
     bucket_bytes: int = BUCKET_BYTES
     process_set: Optional[ProcessSet] = None
+    name: str = "bucket"  # in the timeline; with a number where there are several buckets
 
     def of(self, gradients: Arrays) -> List[Any]:
         """Tensors and tf.IndexedSlices; None stays None, and must be None on all ranks."""
         results = [self._prepared(gradient) for gradient in gradients]
         dense = [k for k, g in enumerate(results) if g is not None and not _is_sparse(g)]
-        for bucket in _buckets([results[k] for k in dense], self.bucket_bytes):
+        buckets = _buckets([results[k] for k in dense], self.bucket_bytes)
+        for number, bucket in enumerate(buckets):
+            name = self.name if len(buckets) == 1 else f"{self.name} {number}"
             places = [dense[k] for k in bucket]
-            for k, reduced in zip(places, self._dense([results[k] for k in places])):
+            for k, reduced in zip(places, self._dense([results[k] for k in places], name)):
                 results[k] = reduced
         return [self._sparse(g) if _is_sparse(g) else g for g in results]
 
@@ -93,10 +96,10 @@ class Reduction:
             return gradient
         return tf.convert_to_tensor(gradient)
 
-    def _dense(self, tensors: Arrays) -> List[Any]:
+    def _dense(self, tensors: Arrays, name: str) -> List[Any]:
         def reduce(arrays: Arrays) -> Arrays:
             return echelon.grouped_allreduce(arrays, self.op, compression=self.compression,
-                                             process_set=self.process_set)
+                                             process_set=self.process_set, name=name)
 
         return _shaped_like(_on_arrays(reduce, tensors), tensors)
 
@@ -142,8 +145,8 @@ def allreduce(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None
               compression: Type[Compressor] = Compression.none, sparse_as_dense: bool = False,
               process_set: Optional[ProcessSet] = None) -> Any:
     """The average, or what `op` says, of the tensors of all ranks; of a tf.IndexedSlices the slices
-    of all ranks. Sums and averages have gradients: the same of the gradients. `name` is only for
-    the reader."""
+    of all ranks. Sums and averages have gradients: the same of the gradients. `name` is that of the
+    operation in the timeline."""
     return grouped_allreduce([tensor], op, name=name, compression=compression,
                              sparse_as_dense=sparse_as_dense, process_set=process_set)[0]
 
@@ -153,7 +156,8 @@ def grouped_allreduce(tensors: Arrays, op: ReduceOp = Average, *, name: Optional
                       sparse_as_dense: bool = False,
                       process_set: Optional[ProcessSet] = None) -> List[Any]:
     """allreduce() of each of a list of tensors, in as few operations as possible."""
-    reduction = Reduction(op, compression, sparse_as_dense, process_set=process_set)
+    reduction = Reduction(op, compression, sparse_as_dense, process_set=process_set,
+                          name=name or "bucket")
     if any(tensor is None or _is_sparse(tensor) for tensor in tensors):
         return reduction.of(tensors)
 
@@ -171,23 +175,25 @@ def grouped_allreduce(tensors: Arrays, op: ReduceOp = Average, *, name: Optional
 
 def broadcast(tensor: Any, root_rank: int, *, name: Optional[str] = None,
               process_set: Optional[ProcessSet] = None) -> Any:
-    """The tensor of rank `root_rank` of the process set, on every rank."""
-    return _broadcast([tf.convert_to_tensor(tensor)], root_rank, process_set)[0]
+    """The tensor of rank `root_rank` of the process set, on every rank. `name`: as of allreduce()."""
+    return _broadcast([tf.convert_to_tensor(tensor)], root_rank, process_set, [name])[0]
 
 
 def broadcast_variables(variables: Arrays, root_rank: int = 0, *,
                         process_set: Optional[ProcessSet] = None) -> None:
     """Gives variables of TensorFlow or Keras the values that they have on rank `root_rank`."""
     targets = [v if isinstance(v, tf.Variable) else v.value for v in variables]
-    values = _broadcast([v.read_value() for v in targets], root_rank, process_set)
+    values = _broadcast([v.read_value() for v in targets], root_rank, process_set,
+                        [v.name for v in targets])
     for variable, value in zip(targets, values):
         variable.assign(value)
 
 
-def _broadcast(tensors: Arrays, root_rank: int, process_set: Optional[ProcessSet]) -> List[Any]:
+def _broadcast(tensors: Arrays, root_rank: int, process_set: Optional[ProcessSet],
+               names: Sequence[Optional[str]]) -> List[Any]:
     def send(arrays: Arrays) -> Arrays:
-        handles = [echelon.broadcast_async(array, root_rank, process_set=process_set)
-                   for array in arrays]
+        handles = [echelon.broadcast_async(array, root_rank, process_set=process_set, name=name)
+                   for array, name in zip(arrays, names)]
         return [handle.wait() for handle in handles]
 
     return _shaped_like(_on_arrays(send, tensors), tensors)

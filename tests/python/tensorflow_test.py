@@ -2,6 +2,7 @@
 """echelon.tensorflow, eagerly and in tf.function, with operations that run at the same time."""
 import contextlib
 import unittest
+import unittest.mock
 
 import rank_suite
 import tensorflow_suite
@@ -147,6 +148,30 @@ class Order(Base):
         self.assertEqual(ech._buckets(tensors, 400), [[4, 3, 2], [1, 0]])
         self.assertEqual(ech._buckets(tensors, 1), [[4], [3], [2], [1], [0]])
         self.assertEqual(ech._buckets([], 1), [])
+
+
+class Names(Base):
+    """What operations are called in the timeline."""
+
+    def of_calls(self, function, step):
+        with unittest.mock.patch.object(echelon, function, wraps=getattr(echelon, function)) as calls:
+            step()
+        return [call.kwargs["name"] for call in calls.call_args_list]
+
+    def test_reductions(self):
+        some = [tf.ones([3]), tf.ones([2])]
+        one_each = ech.Reduction(bucket_bytes=1)
+        for step, names in ((lambda: ech.allreduce(some[0], name="loss"), ["loss"]),
+                            (lambda: ech.grouped_allreduce(some), ["bucket"]),
+                            (lambda: one_each.of(some), ["bucket 0", "bucket 1"])):
+            self.assertEqual(self.of_calls("grouped_allreduce", step), names)
+
+    def test_broadcasts(self):
+        variables = [tf.Variable(1.0, name="weight"), tf.Variable(2.0, name="bias")]
+        names = self.of_calls("broadcast_async", lambda: ech.broadcast_variables(variables))
+        self.assertEqual(names, ["weight:0", "bias:0"])
+        names = self.of_calls("broadcast_async", lambda: ech.broadcast(variables[0], 0, name="it"))
+        self.assertEqual(names, ["it"])
 
 
 class Sparse(Base):
