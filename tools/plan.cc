@@ -38,21 +38,6 @@ struct PlanOptions {
   bool rejected = false;
 };
 
-// Of what perf takes as a list, plan takes one.
-template <typename T>
-T only(const std::vector<T>& all, const std::string& words) {
-  if (all.size() == 1) return all[0];
-  throw std::invalid_argument("expected one of " + words);
-}
-
-ech_collective collective(const std::string& text) {
-  return only(perf::parse_collectives(text), perf::collective_words());
-}
-
-ech_dtype dtype(const std::string& text) {
-  return only(perf::parse_dtypes(text), perf::dtype_words());
-}
-
 PlanQuestion question_of(const PlanOptions& options) {
   PlanQuestion question;
   question.ranks = options.ranks;
@@ -99,9 +84,9 @@ void add_plan(CLI::App& app) {
   plan->add_option("-n,--ranks", o.ranks, "Ranks (0: as many as the fabric has)")
       ->check(CLI::Range(0, kMostPlannedRanks))
       ->capture_default_str();
-  add_parsed<ech_collective>(*plan, "-C,--collective", o.collective, collective)
+  add_parsed<ech_collective>(*plan, "-C,--collective", o.collective, perf::parse_collective)
       ->description("One of " + perf::collective_words() + " [allreduce]");
-  add_parsed<ech_dtype>(*plan, "-d,--datatype,--dtype", o.dtype, dtype)
+  add_parsed<ech_dtype>(*plan, "-d,--datatype,--dtype", o.dtype, perf::parse_dtype)
       ->description("Type of the elements, one of " + perf::dtype_words() + " [f32]");
   add_parsed<std::size_t>(*plan, "-b,--minbytes", o.range.min_bytes, perf::required_bytes)
       ->description("Smallest size [8]");

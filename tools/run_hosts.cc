@@ -114,8 +114,11 @@ std::vector<std::vector<int>> place(const std::vector<HostSlots>& hosts, int n,
   if (n == 0) n = static_cast<int>(std::min<std::int64_t>(slots, kMaxRanks + 1));
   if (n > kMaxRanks) throw invalid(fmt::format("{} ranks, expected at most {}", n, kMaxRanks));
   if (n > slots) {
-    throw invalid(fmt::format("{} ranks do not fit the {} slots of {} host{}", n, slots,
-                              hosts.size(), hosts.size() == 1 ? "" : "s"));
+    const auto some = [](std::int64_t number, const char* what) {
+      return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+    };
+    throw invalid(fmt::format("{} do not fit the {} of {}", some(n, "rank"), some(slots, "slot"),
+                              some(std::ssize(hosts), "host")));
   }
   std::vector<std::vector<int>> out(hosts.size());
   std::size_t host = 0;

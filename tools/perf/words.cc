@@ -32,8 +32,7 @@ template <typename T>
 T word(std::span<const std::string_view> words, std::string_view text) {
   const auto at = std::ranges::find(words, text);
   if (at == words.end())
-    throw std::invalid_argument(
-        fmt::format("\"{}\" is none of {}, all", text, fmt::join(words, ", ")));
+    throw std::invalid_argument(fmt::format("\"{}\" is none of {}", text, fmt::join(words, ", ")));
   return static_cast<T>(at - words.begin());
 }
 
@@ -45,18 +44,16 @@ auto list(std::string_view text, std::size_t count, One one) {
     for (std::size_t i = 0; i < count; ++i) all.push_back(static_cast<T>(i));
     return all;
   }
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    all.push_back(one(text.substr(begin, end - begin)));
-    begin = end + 1;
+  try {
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      all.push_back(one(text.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  } catch (const std::invalid_argument& e) {
+    throw std::invalid_argument(std::string(e.what()) + ", all");
   }
   return all;
-}
-
-ech_dtype dtype(std::string_view text) {
-  for (const auto& [other, type] : kOtherTypes)
-    if (text == other) return type;
-  return word<ech_dtype>(kTypes, text);
 }
 
 // 0, 10, 20, 30 or 40; nothing for other units.
@@ -93,8 +90,18 @@ bool has_parts(ech_collective collective) {
   return collective == ECH_REDUCE_SCATTER || collective == ECH_ALLGATHER;
 }
 
+ech_dtype parse_dtype(std::string_view text) {
+  for (const auto& [other, type] : kOtherTypes)
+    if (text == other) return type;
+  return word<ech_dtype>(kTypes, text);
+}
+
+ech_collective parse_collective(std::string_view text) {
+  return word<ech_collective>(kCollectives, text);
+}
+
 std::vector<ech_dtype> parse_dtypes(std::string_view text) {
-  return list(text, std::size(kTypes), dtype);
+  return list(text, std::size(kTypes), parse_dtype);
 }
 
 std::vector<ech_op> parse_ops(std::string_view text) {
@@ -102,8 +109,7 @@ std::vector<ech_op> parse_ops(std::string_view text) {
 }
 
 std::vector<ech_collective> parse_collectives(std::string_view text) {
-  return list(text, std::size(kCollectives),
-              [](std::string_view one) { return word<ech_collective>(kCollectives, one); });
+  return list(text, std::size(kCollectives), parse_collective);
 }
 
 std::string dtype_words() { return fmt::format("{}", fmt::join(kTypes, ", ")); }

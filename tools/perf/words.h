@@ -22,8 +22,11 @@ bool reduces(ech_collective collective);    // has an op
 bool has_root(ech_collective collective);   // broadcast and reduce
 bool has_parts(ech_collective collective);  // reduce_scatter and allgather: one block per rank
 
-// "f32", "f32,f64" or "all", likewise for the others. Throws std::invalid_argument that lists the
-// words there are.
+// One word. Throw std::invalid_argument that lists the words there are.
+ech_dtype parse_dtype(std::string_view text);
+ech_collective parse_collective(std::string_view text);
+
+// "f32", "f32,f64" or "all", likewise for the others. They throw the same.
 std::vector<ech_dtype> parse_dtypes(std::string_view text);
 std::vector<ech_op> parse_ops(std::string_view text);
 std::vector<ech_collective> parse_collectives(std::string_view text);
