@@ -104,10 +104,13 @@ Finding check_dev_shm(const View& view) {
   const std::string told = view.job.local_ranks > 0 && shm.writable
                                ? fmt::format("{}, {} needed", found, mib(needed + (1 << 20) - 1))
                                : found;
-  if (view.job.hosts > 1)
+  // Where there is too little, UCX is opened without it, unless the user has said what it is to
+  // use.
+  if (view.job.hosts > 1 && (!shm.writable || !view.probes.options.ucx_tls.empty()))
     return broken(told, "UCX takes 4.3 MiB for every rank, or refuses to start", remedy);
-  return costs(told, "UCX takes 4.3 MiB for every rank: plans with messages inside a host fail",
-               remedy);
+  return costs(
+      told, "UCX takes 4.3 MiB for every rank: messages between ranks of a host take the network",
+      remedy);
 }
 
 }  // namespace echelon::doctor

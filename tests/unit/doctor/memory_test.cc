@@ -68,7 +68,9 @@ TEST(DevShm, HasToHoldWhatUcxTakes) {
   EXPECT_EQ(said(check_dev_shm(host.view)), "ok: 8192 MiB of 8192 MiB free, enough for 1906 ranks");
   host.probes().shm.free = 64 << 20;
   host.view.job = {2, 32, 16};
-  EXPECT_EQ(said(check_dev_shm(host.view)), "broken: 64 MiB of 8192 MiB free, 69 MiB needed");
+  EXPECT_EQ(said(check_dev_shm(host.view)), "costs: 64 MiB of 8192 MiB free, 69 MiB needed");
+  host.probes().options.ucx_tls = "sm,tcp";
+  EXPECT_EQ(check_dev_shm(host.view).verdict, Verdict::kBroken) << "there is no other way";
   host.view.job = {2, 28, 14};
   EXPECT_EQ(check_dev_shm(host.view).verdict, Verdict::kOk);
   host.view.job = {1, 16, 16};
