@@ -103,6 +103,13 @@ Names Killed::processes() const {
   return out;
 }
 
+// What a job that is killed may leave of UCX, and the next one removes.
+Names without_ucx(Names names) {
+  std::erase_if(
+      names, [](const std::string& name) { return name.starts_with("/dev/shm/ucx_shm_posix_"); });
+  return names;
+}
+
 pid_t Killed::start(const Job& job, const char* moment, const Fd& out) const {
   cluster::Command command;
   command.argv = {program(), "run"};
@@ -149,11 +156,7 @@ void Killed::try_once(const Job& job, const char* moment, bool all) {
     kill(launcher, SIGKILL);
   EXPECT_EQ(cluster::wait_for(launcher), 128 + SIGKILL);
   expect_nothing_runs();
-  Names after = inventory();
-  std::erase_if(after, [&](const std::string& name) {
-    return !before.contains(name) && name.starts_with("/dev/shm/ucx_shm_posix_");
-  });
-  EXPECT_EQ(after, before);
+  EXPECT_EQ(without_ucx(inventory()), without_ucx(before));
 }
 
 // The next job that opens UCX removes what UCX has left.
