@@ -32,6 +32,8 @@ rank, size = echelon.rank, echelon.size
 # Gradients travel together up to this many bytes, so that the first leave while others are computed.
 BUCKET_BYTES = 32 << 20
 
+_ALIGNMENT = 64  # bytes
+
 Arrays = Sequence[Any]
 
 _turn: Any = None
@@ -61,6 +63,13 @@ def _on_arrays(function: Callable[[Arrays], Arrays], tensors: Arrays) -> List[An
     turn, *results = tf.numpy_function(in_turn, [order.read_value(), *tensors], types)
     order.assign(turn)
     return list(results)
+
+
+def _room_like(array: Any) -> Any:
+    """Memory that TensorFlow takes as it is, where it would copy any other (EIGEN_MAX_ALIGN_BYTES)."""
+    raw = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
 
 
 def _shaped_like(results: Arrays, tensors: Arrays) -> List[Any]:
@@ -99,7 +108,8 @@ class Reduction:
     def _dense(self, tensors: Arrays, name: str) -> List[Any]:
         def reduce(arrays: Arrays) -> Arrays:
             return echelon.grouped_allreduce(arrays, self.op, compression=self.compression,
-                                             process_set=self.process_set, name=name)
+                                             process_set=self.process_set, name=name,
+                                             out=[_room_like(array) for array in arrays])
 
         return _shaped_like(_on_arrays(reduce, tensors), tensors)
 
