@@ -304,9 +304,10 @@ typedef struct ech_call {
 /* Nonblocking forms: start the operation and return; the buffers belong to it until ech_test or
  * ech_wait reports its end. `call` NULL means defaults. Operations of one communicator run in
  * order of their start and may overlap. Progress is made inside Echelon calls on the
- * communicator. Any number may be outstanding; once in 64 broadcasts and reduces, or 64 MiB of
- * them, those that follow wait inside for all ranks to come so far. A request ends with ech_wait,
- * or else with its communicator. Do not block (but with ECHELON_CHECK=1, which compares the calls
+ * communicator; when the last one outstanding has ended, no other rank needs more of this one. Any
+ * number may be outstanding; once in 64 broadcasts and reduces, or 64 MiB of them, those that
+ * follow wait inside for all ranks to come so far. A request ends with ech_wait, or else with its
+ * communicator. Do not block (but with ECHELON_CHECK=1, which compares the calls
  * of all ranks first). Errors: as above. */
 ECH_API ech_status ech_iallreduce(const void* send, void* recv, size_t count, ech_dtype dtype,
                                   ech_op op, ech_comm* comm, const ech_call* call,

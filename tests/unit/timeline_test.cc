@@ -318,6 +318,14 @@ TEST_F(Files, OfSeveralCommunicatorsHaveSeveralNames) {
   EXPECT_EQ(entries(), 0u);
 }
 
+TEST_F(Files, AreNotSpoiledByAnotherCommunicator) {
+  TimelineFile file(path("t.json"));
+  file.write("whole");
+  EXPECT_NE(agree(path("t.json")), "");
+  file.commit();
+  EXPECT_EQ(read_file(path("t.json")), "whole");
+}
+
 TEST_F(Files, ThatCannotBeWrittenAreAnError) {
   for (const std::string& bad : {path("no/t.json"), folder.path().string()}) {
     try {
