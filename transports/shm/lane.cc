@@ -57,7 +57,11 @@ void Lane::start_in_line() {
 bool Lane::advance_in_line() {
   const bool staged = staged_ == begin_ && all_finished(begin_ - 1);
   if (staged) stage_in_line();
-  if (staged_ == begin_ || !all_ready()) return staged;
+  const bool complete = staged_ != begin_ && all_ready();
+  // After that look, since its fence waits until our line has come from who read it last: theirs
+  // comes meanwhile.
+  if (staged) team_.announce(bell_);
+  if (!complete) return staged;
   reduce_in_line();
   gathered_ = ++reduced_;
   known_finished_ = std::max(known_finished_, begin_);  // invariant 3
