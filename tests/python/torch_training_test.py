@@ -2,6 +2,7 @@
 """Training on the backend "echelon" gives what one process gives with the whole batch, and what
 gloo gives, to the rounding of float64."""
 import copy
+import functools
 import unittest
 
 import torch_suite
@@ -127,6 +128,15 @@ class Training(Ranks):
                 train(model, optimizer, self.rank, self.size)
                 self.check(model)
                 optimizer.close()
+
+    def test_optimizer_keeps_gradients_in_place(self):
+        model = make_model()
+        optimizer = ech.DistributedOptimizer(sgd(model))
+        optimizer.zero_grad = functools.partial(optimizer.zero_grad, set_to_none=False)
+        train(model, optimizer, self.rank, self.size)
+        self.check(model)
+        memory = {p.grad.untyped_storage().data_ptr() for p in model.parameters()}
+        self.assertEqual(len(memory), 1)  # of the one bucket
 
     def test_optimizer_accumulates(self):
         model = make_model()

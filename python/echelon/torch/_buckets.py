@@ -35,16 +35,20 @@ class Bucket:
                 piece.zero_()
             elif parameter.grad.is_sparse:
                 raise InvalidError("sparse gradients: give the embedding sparse=False")
-            else:
+            elif parameter.grad.data_ptr() != piece.data_ptr():  # else zeroed in place since
                 piece.copy_(parameter.grad)
         if factor != 1:
             self.flat.mul_(factor)
 
     def unpack(self, factor: float) -> None:
+        """The pieces become the gradients. Those of another type or layout are copied."""
         for parameter, piece in zip(self.parameters, self.pieces):
-            if parameter.grad is None:
-                parameter.grad = torch.empty_like(parameter)
-            parameter.grad.copy_(piece)
+            if piece.dtype == parameter.dtype and piece.stride() == parameter.stride():
+                parameter.grad = piece
+            else:
+                if parameter.grad is None:
+                    parameter.grad = torch.empty_like(parameter)
+                parameter.grad.copy_(piece)
             if factor != 1:
                 parameter.grad.mul_(factor)
 

@@ -113,8 +113,10 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
                          bucket_bytes: int = 16 << 20) -> Any:
     """The optimizer, changed so that step() uses the gradients of all ranks, which `op` reduces.
     They are reduced in buckets of `bucket_bytes` while backward() still computes others. With
-    backward_passes_per_step gradients are added up over so many calls of backward() first. The
-    ranks must have the same parameters in the same order. Collective."""
+    backward_passes_per_step gradients are added up over so many calls of backward() first. After
+    step() and synchronize() gradients are parts of the buckets: what is kept of them changes with
+    the next step, unless it is a copy. The ranks must have the same parameters in the same order.
+    Collective."""
     _undo(optimizer)
     members = set_of(process_set)
     parameters = _trained(optimizer)
