@@ -174,6 +174,13 @@ ech_status ech_comm_split(ech_comm* parent, int color, int key, ech_comm** comm)
   });
 }
 
+ech_status ech_comm_set_algorithm(ech_comm* comm, const char* algorithm) {
+  return guarded([&] {
+    require(comm != nullptr, "comm is NULL");
+    comm->communicator->set_algorithm(algorithm == nullptr ? "" : algorithm);
+  });
+}
+
 ech_status ech_comm_shrink(ech_comm* failed, ech_comm** survivors) {
   return guarded([&] {
     require(failed != nullptr, "failed is NULL");

@@ -12,6 +12,7 @@
 #include "lib/bootstrap/inquiry.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/gpu_links.h"
+#include "lib/fabric/loaders.h"
 
 namespace echelon {
 namespace {
@@ -30,7 +31,7 @@ Shape shape_for(const Layout& layout, const CommunicatorParts& parts) {
 std::optional<Plans> gpu_plans(const Layout& layout, int rank, const Options& options,
                                const GpuParts& gpu) {
   if (!gpu.device) return std::nullopt;
-  Shape shape = make_shape(layout, gpu.native);
+  Shape shape = make_shape(layout, gpu.use.native);
   shape.reduce_speed = kGpuReduceSpeed;
   shape.messages = gpu.device->engine.transport != nullptr;
   std::optional<Recipe> wanted;
@@ -39,10 +40,11 @@ std::optional<Plans> gpu_plans(const Layout& layout, int rank, const Options& op
   return std::optional<Plans>(std::in_place, std::move(shape), rank, std::move(wanted));
 }
 
+// A plan that can do nothing here is one for GPUs, or was asked for if possible.
 std::optional<Recipe> wanted_recipe(const Options& options, const Shape& shape) {
   if (options.algorithm.empty()) return std::nullopt;
   const Recipe wanted = parse_recipe(options.algorithm);
-  if (options.if_possible && !can_do(shape, wanted, ECH_ALLREDUCE)) return std::nullopt;
+  if (!can_do(shape, wanted, ECH_ALLREDUCE)) return std::nullopt;
   return wanted;
 }
 
@@ -94,16 +96,16 @@ Communicator::Communicator(CommunicatorParts parts)
       layout_(std::move(parts.layout)),
       rank_names_(std::move(parts.rank_names)),
       nics_{std::move(parts.nics), from_seconds(options_.heartbeat)},
-      plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts))),
+      plans_(shape_for(layout_, parts), rank_, wanted_recipe(options_, shape_for(layout_, parts)),
+             std::move(parts.tuned)),
       watch_(*control_, rank_names_, log_, nics_),
       timeline_(options_.timeline.empty() ? nullptr
                                           : std::make_unique<Timeline>(options_.timeline, rank_)),
       engine_(with(std::move(parts.engine),
                    {&watch_, this, timeline_ ? &timeline_->of_host() : nullptr})),
-      gpu_absence_(std::move(parts.gpu.absence)),
-      gpu_plans_(
-          gpu_plans(layout_of_gpus(layout_, fabric_, places_, {parts.gpu.native, parts.gpu.staged}),
-                    rank_, options_, parts.gpu)),
+      gpu_absence_(parts.gpu.use.absence),
+      gpu_plans_(gpu_plans(layout_of_gpus(layout_, fabric_, places_, parts.gpu.use), rank_,
+                           options_, parts.gpu)),
       gpu_watch_(*control_, rank_names_, log_, nics_) {
   if (parts.gpu.device && timeline_) parts.gpu.device->engine.recorder = &timeline_->of_gpu();
   if (parts.gpu.device)
@@ -270,6 +272,26 @@ void Communicator::meet(Signature::Kind kind, Deadline until) {
   Task task = task_of(barrier({}), signature);
   task.timeout = std::max(until - std::chrono::steady_clock::now(), Deadline::duration::zero());
   engine_.run(task);
+}
+
+void Communicator::set_algorithm(const std::string& text) {
+  const Deadline until = deadline();
+  meet(Signature::kPlan, until);
+  const std::vector<std::string> all = control_->allgather(text, until);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (all[r] != all[0])
+      throw invalid(fmt::format("{} asks for plan \"{}\", but rank 0 for \"{}\"", rank_names_[r],
+                                printable(all[r]), printable(all[0])));
+  settle();
+  try {
+    plans_.want(text.empty() ? std::nullopt : std::optional(parse_recipe(text)));
+  } catch (const Error& e) {
+    if (e.code() != ECH_ERR_INVALID) abort();  // which is so on all ranks
+    throw;
+  } catch (...) {
+    abort();  // this rank would plan otherwise than the others
+    throw;
+  }
 }
 
 Task Communicator::task_of(const Invocation& in, const Signature& signature) {

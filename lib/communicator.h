@@ -19,6 +19,7 @@
 #include "lib/device_engine.h"
 #include "lib/engine/engine.h"
 #include "lib/fabric/fabric.h"
+#include "lib/fabric/gpu_links.h"
 #include "lib/fabric/layout.h"
 #include "lib/fabric/place.h"
 #include "lib/options.h"
@@ -47,10 +48,8 @@ struct Invocation {
 
 // What a communicator has of GPUs.
 struct GpuParts {
-  std::optional<DeviceParts> device;
-  bool native = false;  // NCCL joins those of a host
-  bool staged = false;  // messages of some rank are copied between its GPU and its host
-  std::string absence;  // why there is no device
+  std::optional<DeviceParts> device;  // nothing: use.absence says why
+  GpuUse use;
 };
 
 // What other ranks are told of it.
@@ -66,6 +65,7 @@ struct CommunicatorParts {
   Fabric fabric;
   std::vector<RankPlace> places;
   Layout layout;
+  std::vector<TunedPlan> tuned;         // of operations on host memory
   std::vector<std::string> rank_names;  // "rank 3 on hostB (pid 12)"
   std::vector<std::string> nics;        // by which this rank reaches other hosts
   EngineParts engine;
@@ -111,6 +111,10 @@ class Communicator final : private Attendant, private Planner {
 
   // Splits off the ranks with the same color >= 0, ordered by (key, rank); nullptr for the others.
   std::unique_ptr<Communicator> split(int color, int key);
+
+  // Plans operations on host memory by `text` from now on, a recipe or "": the cheapest.
+  // Collective.
+  void set_algorithm(const std::string& text);
 
   // Ends what is pending, here and on the other ranks, and brings together the ranks that are left.
   // Throws as reunite() and create_communicator() do; may be called again then.

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "lib/base/file.h"
 #include "lib/base/time.h"
 #include "lib/device_media.h"
 #include "lib/fabric/formats.h"
@@ -18,6 +17,7 @@
 #include "lib/fabric/place.h"
 #include "lib/introduction.h"
 #include "lib/probe.h"
+#include "lib/shared_files.h"
 #include "lib/timeline_file.h"
 #include "transports/shm/shm_group.h"
 #include "transports/ucx/ucx.h"
@@ -32,8 +32,6 @@ constexpr int kPatienceOfOwners = 4000;
 constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 constexpr std::chrono::seconds kFarewell{5};
-
-constexpr const char* kFabricFileIsFrom = "of ECHELON_FABRIC or options.fabric_file";
 
 CpuSet allowed_cpus() {
   CpuSet cpus;
@@ -79,11 +77,14 @@ class Creation {
     discover();
     introduce();
     exchange_hosts();
+    share_files(*control_, parts_.options, deadline_);
     apply_fabric_file();
     parts_.options.timeline = agree_on_timeline(*control_, options_, log_, deadline_);
     add_racks();
     lay_out();
+    parts_.gpu.use = use_of_gpus(ranks_, parts_.layout, parts_.rank_names);
     check_plan();
+    apply_tuning();
     connect();
     if (options_.probe && control_->size() > 1) measure();
     parts_.log = log_;
@@ -106,7 +107,12 @@ class Creation {
   // Here, where all ranks know the same and nothing has been connected.
   void check_plan() const {
     if (options_.algorithm.empty() || options_.if_possible) return;
-    Plans(make_shape(parts_.layout, true), control_->rank(), parse_recipe(options_.algorithm));
+    const Recipe wanted = parse_recipe(options_.algorithm);
+    const GpuUse& use = parts_.gpu.use;
+    const Layout of_gpus = layout_of_gpus(parts_.layout, parts_.fabric, parts_.places, use);
+    const bool for_gpus =
+        use.absence.empty() && can_do(make_shape(of_gpus, use.native), wanted, ECH_ALLREDUCE);
+    if (!for_gpus) Plans(make_shape(parts_.layout, true), control_->rank(), wanted);
   }
 
   void discover() {
@@ -193,32 +199,28 @@ class Creation {
     }
   }
 
-  // "+" and the text, or "-" and why there is none. A communicator that comes of another has the
-  // text from there: the file may be on a host that is gone.
-  std::string text_or_excuse() const {
+  void apply_fabric_file() {
+    const Options& options = parts_.options;
+    if (options.fabric_text.empty()) return;
     try {
-      if (!options_.fabric_text.empty()) return "+" + options_.fabric_text;
-      return "+" + read_file(options_.fabric_file);
+      apply(parse_fabric_file(options.fabric_text, options.fabric_file), parts_.fabric);
     } catch (const Error& e) {
-      return std::string("-") + e.what();
+      throw invalid(fmt::format("{}: {}", kFabricFile, e.what()));
     }
   }
 
-  // Rank 0 reads the file, so that all ranks plan from the same one.
-  void apply_fabric_file() {
-    const bool mine = control_->rank() == 0 && !options_.fabric_file.empty();
-    std::string text = control_->allgather(mine ? text_or_excuse() : "", deadline_)[0];
-    if (text.empty()) return;
-    if (text[0] != '+')
-      throw invalid(fmt::format("rank 0 cannot read the fabric file ({}): {}", kFabricFileIsFrom,
-                                text.substr(1)));
-    text.erase(0, 1);
+  // When the layout is known, and before anything is connected.
+  void apply_tuning() {
+    std::vector<int> hosts;
+    for (const RankPlace& place : parts_.places) hosts.push_back(place.host);
+    Tuning tuning = tuning_for(parts_.options, machine_key(parts_.fabric, hosts),
+                               {log_, control_->rank() == 0});
     try {
-      apply(parse_fabric_file(text, options_.fabric_file), parts_.fabric);
+      require_possible(tuning, make_shape(parts_.layout, true));
     } catch (const Error& e) {
-      throw invalid(fmt::format("fabric file ({}): {}", kFabricFileIsFrom, e.what()));
+      throw invalid(fmt::format("{}: {}: {}", kTuningFile, parts_.options.tuning_file, e.what()));
     }
-    parts_.options.fabric_text = std::move(text);
+    parts_.tuned = std::move(tuning.plans);
   }
 
   // The racks that Slurm knows; those of the fabric file win.
@@ -244,10 +246,12 @@ class Creation {
     parts_.layout = make_layout(parts_.fabric, parts_.places);
   }
 
-  // Messages are needed between hosts, and on one host for a plan that the user asked for.
+  // Messages are needed between hosts, and on one host for a plan that the user asked for or that
+  // was measured to be quicker.
   bool needs_messages() const {
     if (control_->size() == 1) return false;
-    return parts_.layout.host_count() > 1 || !options_.algorithm.empty();
+    return parts_.layout.host_count() > 1 || !options_.algorithm.empty() ||
+           echelon::needs_messages(parts_.tuned);
   }
 
   void connect() {
@@ -257,7 +261,7 @@ class Creation {
     std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
     std::unique_ptr<GroupMedium> shared =
         local.size() > 1 ? make_shm_group(shm_options()) : nullptr;
-    std::optional<DeviceMedia> gpu = open_gpu(local);
+    std::optional<DeviceMedia> gpu = open_gpu();
     MediaAddresses mine;
     if (network) mine.network = network->address();
     if (shared) mine.shared = shared->address();
@@ -281,25 +285,21 @@ class Creation {
   }
 
   // Nothing where a rank has no GPU.
-  std::optional<DeviceMedia> open_gpu(const std::vector<int>& local) {
-    GpuTerms terms = gpu_terms(ranks_, parts_.layout, parts_.rank_names);
-    parts_.gpu.absence = std::move(terms.absence);
-    parts_.gpu.native = terms.native;
-    if (!parts_.gpu.absence.empty()) return std::nullopt;
-    const bool messages = needs_messages() || (control_->size() > 1 && !terms.native);
-    const std::vector<int> joined = terms.native ? local : std::vector<int>{control_->rank()};
+  std::optional<DeviceMedia> open_gpu() const {
+    const GpuUse& use = parts_.gpu.use;
+    if (!use.absence.empty()) return std::nullopt;
+    const int self = control_->rank();
+    const std::vector<Group> all = gpu_groups(parts_.layout, parts_.fabric, parts_.places, use);
+    const bool messages = needs_messages() || (control_->size() > 1 && !use.native);
     const auto open = [this] { return open_network(); };
-    return std::optional<DeviceMedia>(std::in_place, joined, control_->rank(), options_,
+    return std::optional<DeviceMedia>(std::in_place, groups_of(self, all, use), self, options_,
                                       messages ? DeviceMedia::OpenNetwork(open) : nullptr);
   }
 
   void connect_gpu(DeviceMedia& gpu, const std::vector<MediaAddresses>& all) {
-    for (std::size_t r = 0; r < all.size() && parts_.gpu.absence.empty(); ++r)
-      if (!all[r].gpu_absence.empty())
-        parts_.gpu.absence = parts_.rank_names[r] + ": " + printable(all[r].gpu_absence);
-    parts_.gpu.staged = std::ranges::any_of(all, &MediaAddresses::gpu_staged);
-    if (!parts_.gpu.absence.empty()) return;
-    parts_.gpu.device = gpu.connect(all);
+    hear_of_gpus(all, parts_.rank_names, parts_.gpu.use);
+    if (!parts_.gpu.use.absence.empty()) return;
+    parts_.gpu.device = gpu.connect(all, log_);
     parts_.gpu.device->engine.spin = from_seconds(options_.spin);
   }
 

@@ -56,6 +56,8 @@ DeviceEngine::Call DeviceEngine::submit(Call call) {
     if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
     calls_.push_back(call);
     if (!call->fence_) ++pending_;
+    call->cold_ = !call->fence_ && !is_made_for(call->task_);
+    cold_ += call->cold_;
     called_ = true;
   }
   news_.bell().ring();
@@ -90,6 +92,18 @@ void DeviceEngine::check_stream(CudaStream stream) const {
     throw invalid("the stream does not belong to the communicator's CUDA device");
 }
 
+// Whether all that `task` needs has been made.
+bool DeviceEngine::is_made_for(const Task& task) const {
+  const int members = task.program->members;
+  return !warm_.empty() && (members == 0 || warm_.contains(members));
+}
+
+// Whether that is so, and nothing is being made for another call.
+bool DeviceEngine::is_warm(const Task& task) const {
+  const std::lock_guard lock(mutex_);
+  return cold_ == 0 && is_made_for(task);
+}
+
 DeviceEngine::Call DeviceEngine::start_in(CudaStream stream, const Task& task,
                                           std::uint64_t sequence) {
   check();
@@ -102,10 +116,7 @@ DeviceEngine::Call DeviceEngine::start_in(CudaStream stream, const Task& task,
     const DeviceScope scope(*device_);
     device_->check(device_->cuda().event_record(call->ready_.get(), stream), "cuEventRecord");
   }
-  std::unique_lock lock(mutex_);
-  const bool warm = warm_;
-  lock.unlock();
-  if (warm) call->held_ = flags_.hold(stream);
+  if (is_warm(task)) call->held_ = flags_.hold(stream);
   try {
     submit(call);
   } catch (...) {
@@ -251,7 +262,8 @@ void DeviceEngine::end(const Call& call, ech_status status) {
     call->status_ = status;
     call->done_ = true;
     if (!call->fence_) --pending_;
-    warm_ = warm_ || status == ECH_OK;
+    cold_ -= call->cold_;
+    if (status == ECH_OK) warm_.insert(call->task_.program->members);
   }
   changed_.notify_all();
 }

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -32,7 +33,8 @@ class DeviceCall {
   Task task_;
   std::uint64_t sequence_ = 0;
   bool fence_ = false;
-  OwnedEvent ready_;  // in the caller's stream, before the call; null: there is none
+  bool cold_ = false;  // parts of the engine are made for it
+  OwnedEvent ready_;   // in the caller's stream, before the call; null: there is none
   std::optional<StreamFlags::Flag> held_;
   bool followed_ = false;           // ready_ will end a sleep
   Operation* operation_ = nullptr;  // once it has begun
@@ -70,10 +72,10 @@ class DeviceEngine {
   Call start(const Task& task, std::uint64_t sequence);
 
   // The same after what is in `stream` now. What is put there later waits for the operation's end.
-  // It does not where holds() says so: until one operation has ended, parts of the engine are still
-  // made, for which CUDA may wait for all streams; so the caller is to wait for the operation.
-  // Throws ECH_ERR_INVALID (a stream of another device), ECH_ERR_UNSUPPORTED (one that is
-  // captured).
+  // It does not where holds() says so: until one operation of that group has ended, parts of the
+  // engine are still made, for which CUDA may wait for all streams; so the caller is to wait for
+  // the operation. Throws ECH_ERR_INVALID (a stream of another device), ECH_ERR_UNSUPPORTED (one
+  // that is captured).
   Call start_in(CudaStream stream, const Task& task, std::uint64_t sequence);
   bool holds(const DeviceCall& call) const { return call.held_.has_value(); }
 
@@ -119,6 +121,8 @@ class DeviceEngine {
   static EngineParts with(EngineParts parts, Watch& watch, Waitable& also);
   Call submit(Call call);
   void check_stream(CudaStream stream) const;
+  bool is_made_for(const Task& task) const;  // while mutex_ is held
+  bool is_warm(const Task& task) const;
   void serve() noexcept;
   bool take_calls();
   bool is_ready(DeviceCall& call);
@@ -153,7 +157,8 @@ class DeviceEngine {
   std::optional<Error> order_;    // to fail
   std::optional<Error> failure_;  // why no call can succeed any more
   bool stopping_ = false;
-  bool warm_ = false;  // an operation has ended well
+  std::set<int> warm_;  // Program::members of operations that have ended well
+  int cold_ = 0;        // calls under way that needed more
   Counters counters_;
   std::thread thread_;  // from the first call on
 };

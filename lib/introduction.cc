@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
 #include "lib/fabric/loaders.h"
@@ -25,6 +27,8 @@ std::optional<Address> address_from(const std::string& host, std::uint32_t port)
 constexpr double kLongestLatency = 60;
 constexpr double kHighestSpeed = 1e15;
 
+constexpr std::uint32_t kNewestNccl = 1u << 30;  // a number that no version has
+
 }  // namespace
 
 std::string to_wire(const Introduction& i) {
@@ -38,7 +42,8 @@ std::string to_wire(const Introduction& i) {
       .u32(i.pid)
       .text(i.gpu.uuid)
       .text(i.gpu.absence)
-      .u32(i.gpu.nccl ? 1 : 0)
+      .u32(static_cast<std::uint32_t>(i.gpu.nccl))
+      .text(i.gpu.no_nccl)
       .text(i.gpu.pci)
       .text(i.standby ? i.standby->host() : "")
       .u32(i.standby ? i.standby->port() : 0)
@@ -57,7 +62,8 @@ Introduction introduction_from_wire(std::string_view bytes) {
   i.pid = reader.u32();
   i.gpu.uuid = reader.text();
   i.gpu.absence = printable(reader.text());
-  i.gpu.nccl = reader.u32() != 0;
+  i.gpu.nccl = static_cast<int>(std::min(reader.u32(), kNewestNccl));
+  i.gpu.no_nccl = printable(reader.text());
   i.gpu.pci = normal_pci_address(reader.text());
   const std::string standby_host = reader.text();
   const std::uint32_t standby_port = reader.u32();
@@ -75,6 +81,7 @@ std::string to_wire(const MediaAddresses& addresses) {
       .text(addresses.shared)
       .text(addresses.gpu_network)
       .text(addresses.gpu_group)
+      .text(addresses.gpu_joint)
       .text(addresses.gpu_absence)
       .u32(addresses.gpu_staged ? 1 : 0)
       .take();
@@ -87,12 +94,33 @@ MediaAddresses media_addresses_from_wire(std::string_view bytes) {
   addresses.shared = reader.text();
   addresses.gpu_network = reader.text();
   addresses.gpu_group = reader.text();
+  addresses.gpu_joint = reader.text();
   addresses.gpu_absence = reader.text();
   const std::uint32_t staged = reader.u32();
   reader.expect_end();
   if (staged > 1) throw invalid(fmt::format("a rank's addresses: staged {}, not 0 or 1", staged));
   addresses.gpu_staged = staged == 1;
   return addresses;
+}
+
+std::string to_wire(const SharedFiles& files) {
+  return ByteWriter()
+      .text(files.fabric_path)
+      .text(files.tuning_path)
+      .text(files.fabric)
+      .text(files.tuning)
+      .take();
+}
+
+SharedFiles shared_files_from_wire(std::string_view bytes) {
+  ByteReader reader(bytes, "the files of rank 0");
+  SharedFiles files;
+  files.fabric_path = printable(reader.text());
+  files.tuning_path = printable(reader.text());
+  files.fabric = reader.text();
+  files.tuning = reader.text();
+  reader.expect_end();
+  return files;
 }
 
 std::string to_wire(const MeasuredLink& link) {

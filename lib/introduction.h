@@ -15,10 +15,11 @@ namespace echelon {
 
 // The GPU that a rank has brought, if it has.
 struct GpuOffer {
-  std::string uuid;      // "": none
-  std::string absence;   // why
-  bool nccl = false;     // whether NCCL can be used there
-  std::string pci = {};  // address; "": not told
+  std::string uuid;          // "": none
+  std::string absence;       // why
+  int nccl = 0;              // NCCL's version there; 0: it cannot be used
+  std::string no_nccl = {};  // why
+  std::string pci = {};      // address; "": not told
 };
 
 // The first message of every rank.
@@ -41,10 +42,21 @@ struct MediaAddresses {
   std::string gpu_network, gpu_group;  // for the memory of its GPU
   std::string gpu_absence;             // why it cannot use that after all
   bool gpu_staged = false;             // messages are copied from it and to it
+  std::string gpu_joint = {};          // of all ranks' GPUs, by the first of them
 };
 
 std::string to_wire(const MediaAddresses& addresses);
 MediaAddresses media_addresses_from_wire(std::string_view bytes);
+
+// The files that rank 0 has read for all.
+struct SharedFiles {
+  std::string fabric_path, tuning_path;
+  // Of each "+" and the text, "-" and why there is none, or "" where none is asked for.
+  std::string fabric, tuning;
+};
+
+std::string to_wire(const SharedFiles& files);
+SharedFiles shared_files_from_wire(std::string_view bytes);
 
 // What a rank has measured of a tier's links.
 struct MeasuredLink {

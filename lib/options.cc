@@ -104,6 +104,10 @@ constexpr Setting kSettings[] = {
      set_log},
     {{"ECHELON_NCCL", "path", "the one loaded, or libnccl.so.2", "NCCL library, 2.18 or newer"},
      [](Options& o, std::string_view v) { o.nccl = v; }},
+    {{"ECHELON_NCCL_REGISTER", "0|1", "0",
+      "register memory of ech_alloc on GPUs with NCCL; see docs/gpu.md for what that asks of "
+      "calls"},
+     [](Options& o, std::string_view v) { o.nccl_register = boolean(v); }},
     {{"ECHELON_NICS", "names", "the nearest",
       "comma-separated NICs that this rank uses, e.g. eth0 or mlx5_0"},
      [](Options& o, std::string_view v) { o.nics = v; }},
@@ -123,6 +127,9 @@ constexpr Setting kSettings[] = {
      [](Options& o, std::string_view v) { o.timeline = v; }},
     {{"ECHELON_TIMEOUT", "seconds", "300", "deadline of an operation and of creation"},
      [](Options& o, std::string_view v) { o.timeout = positive_seconds(v); }},
+    {{"ECHELON_TUNING", "path", "none",
+      "what echelon tune has measured on these machines: plans that win over the cost model"},
+     [](Options& o, std::string_view v) { o.tuning_file = v; }},
     {{"ECHELON_UCX_TLS", "list", "all but GPU ones", "UCX transports, as in UCX_TLS"},
      [](Options& o, std::string_view v) { o.ucx_tls = v; }},
     {{"SLURM_TOPOLOGY_ADDR", "path", "set by Slurm", "switches above this host: they make racks"},
@@ -205,8 +212,9 @@ Options read_options(const Lookup& lookup) {
 }
 
 std::string settings_to_agree_on(const Options& o) {
-  return fmt::format("plan \"{}\", probe {}, single copy {}, timeline {}", o.algorithm,
-                     o.probe ? 1 : 0, o.single_copy, o.timeline.empty() ? "off" : "on");
+  return fmt::format("plan \"{}\", probe {}, single copy {}, timeline {}, registered memory {}",
+                     o.algorithm, o.probe ? 1 : 0, o.single_copy, o.timeline.empty() ? "off" : "on",
+                     o.nccl_register ? 1 : 0);
 }
 
 std::span<const OptionRow> option_table() {

@@ -21,6 +21,8 @@ struct Options {
   std::string bootstrap = "auto";
   std::string fabric_file;     // "" = none
   std::string fabric_text;     // what is in it, once it has been read
+  std::string tuning_file;     // "" = none
+  std::string tuning_text;     // likewise
   std::string interface_name;  // "" = of the default route
   ech_log_level log_level = ECH_LOG_WARN;
   double timeout = 300;  // s
@@ -32,6 +34,7 @@ struct Options {
   double spin = 200e-6;              // s of busy waiting before sleeping
   std::string ucx_tls;               // "" = our choice
   std::string nccl;                  // path of the library; "" = libnccl.so.2
+  bool nccl_register = false;        // memory of ech_alloc on GPUs
   std::string timeline;              // path of the trace; "" = none
   std::string nics;                  // "" = nearest; else a comma-separated list
   std::string slurm_address;         // where Slurm's topology puts this host: "core.leaf3.node17"

@@ -107,7 +107,8 @@ void Communicator::conclude(const Exchange& exchange) {
 void Communicator::replan(const std::vector<SlowLink>& slow, std::uint64_t from) {
   const ech_log_level level = rank_ == 0 ? ECH_LOG_WARN : ECH_LOG_INFO;  // one line for all
   for (const SlowLink& link : slow)
-    log_(level, fmt::format("{}, from operation #{} on", echelon::describe(link, layout_), from));
+    log_(level, fmt::format("{}, from operation #{} on{}", echelon::describe(link, layout_), from,
+                            plans_.is_tuned() ? "; what echelon tune measured is left aside" : ""));
   const std::lock_guard lock(fabric_mutex_);
   for (const SlowLink& link : slow) {
     take_over(link, layout_);

@@ -20,9 +20,16 @@ std::uint64_t packed(const PlanKey& key) {
 
 }  // namespace
 
-Plans::Plans(Shape shape, int rank, std::optional<Recipe> wanted)
-    : shape_(std::move(shape)), rank_(rank), wanted_(std::move(wanted)) {
-  if (wanted_ && !shape_.tiers.empty()) choose(shape_, ECH_ALLREDUCE, 1, wanted_);
+Plans::Plans(Shape shape, int rank, std::optional<Recipe> wanted, std::vector<TunedPlan> tuned)
+    : shape_(std::move(shape)), rank_(rank), tuned_(std::move(tuned)) {
+  want(std::move(wanted));
+}
+
+void Plans::want(std::optional<Recipe> wanted) {
+  if (wanted && !shape_.tiers.empty()) choose(shape_, ECH_ALLREDUCE, 1, wanted);
+  plans_for_wanted_ = &plans_[wanted ? to_text(*wanted) : ""];
+  wanted_ = std::move(wanted);
+  last_key_ = 0;
 }
 
 std::optional<Recipe> Plans::wanted_for(ech_collective collective) const {
@@ -32,8 +39,8 @@ std::optional<Recipe> Plans::wanted_for(ech_collective collective) const {
 const Plan& Plans::get(const PlanKey& key) {
   const std::uint64_t k = packed(key);
   if (k == last_key_) return *last_;
-  auto at = plans_.find(k);
-  if (at == plans_.end()) at = plans_.emplace(k, make(key)).first;
+  auto at = plans_for_wanted_->find(k);
+  if (at == plans_for_wanted_->end()) at = plans_for_wanted_->emplace(k, make(key)).first;
   last_key_ = k;
   last_ = at->second.get();
   return *last_;
@@ -41,16 +48,27 @@ const Plan& Plans::get(const PlanKey& key) {
 
 void Plans::replan(Shape shape) {
   shape_ = std::move(shape);
-  for (auto& [key, plan] : plans_) retired_.push_back(std::move(plan));
-  plans_.clear();
+  tuned_.clear();
+  for (auto& [wanted, made] : plans_) {
+    for (auto& [key, plan] : made) retired_.push_back(std::move(plan));
+    made.clear();
+  }
   last_key_ = 0;
+}
+
+Choice Plans::choose_for(const PlanKey& key) const {
+  const double bytes = largest_of_class(key.bytes);
+  const std::optional<Recipe> wanted = wanted_for(key.collective);
+  const TunedPlan* const tuned =
+      wanted ? nullptr : find_tuned(tuned_, key.collective, static_cast<std::size_t>(bytes));
+  if (tuned != nullptr) return choose_measured(shape_, {key.collective, bytes}, tuned->plan);
+  return choose(shape_, key.collective, bytes, wanted);
 }
 
 std::unique_ptr<Plan> Plans::make(const PlanKey& key) {
   ++made_;
   auto plan = std::make_unique<Plan>();
-  const double bytes = largest_of_class(key.bytes);
-  plan->choice = choose(shape_, key.collective, bytes, wanted_for(key.collective));
+  plan->choice = choose_for(key);
   const Goal goal{key.collective, rank_, shape_.size, key.root};
   const Schedule schedule =
       shape_.tiers.empty()

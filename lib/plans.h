@@ -6,13 +6,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "lib/engine/program.h"
 #include "lib/plan/choose.h"
+#include "lib/tuning/tuning.h"
 
 namespace echelon {
 
@@ -32,7 +35,9 @@ class Plans {
  public:
   // Throws ECH_ERR_INVALID when `wanted` cannot do an allreduce. Other collectives that it does
   // not fit are chosen by cost.
-  Plans(Shape shape, int rank, std::optional<Recipe> wanted);
+  Plans(Shape shape, int rank, std::optional<Recipe> wanted, std::vector<TunedPlan> tuned = {});
+  Plans(const Plans&) = delete;
+  Plans& operator=(const Plans&) = delete;
 
   // The reference stays valid as long as this object.
   const Plan& get(const PlanKey& key);
@@ -40,21 +45,30 @@ class Plans {
   // The choice for exactly this size, with its predictions.
   Choice explain(const PlanKey& key);
 
-  // From now on plans are made for `shape`, which has the same ranks and tiers. Those made before
-  // are kept only for the operations that still run.
+  // From now on plans are made for `shape`, which has the same ranks and tiers, by its links alone.
+  // Those made before are kept only for the operations that still run.
   void replan(Shape shape);
 
+  // From now on plans are made by `wanted`. Throws as the constructor does, and changes nothing
+  // then.
+  void want(std::optional<Recipe> wanted);
+
+  bool is_tuned() const { return !tuned_.empty(); }
   const Shape& shape() const { return shape_; }
   std::uint64_t made() const { return made_; }
 
  private:
+  using Made = std::unordered_map<std::uint64_t, std::unique_ptr<Plan>>;
   std::unique_ptr<Plan> make(const PlanKey& key);
   std::optional<Recipe> wanted_for(ech_collective collective) const;
+  Choice choose_for(const PlanKey& key) const;
 
   Shape shape_;
   const int rank_;
-  const std::optional<Recipe> wanted_;
-  std::unordered_map<std::uint64_t, std::unique_ptr<Plan>> plans_;
+  std::optional<Recipe> wanted_;       // wins over
+  std::vector<TunedPlan> tuned_;       // what was measured, which wins over the model
+  std::map<std::string, Made> plans_;  // by what was wanted, since it may be again
+  Made* plans_for_wanted_ = nullptr;   // among them
   std::vector<std::unique_ptr<Plan>> retired_;
   std::uint64_t made_ = 0;
   std::uint64_t last_key_ = 0;  // never a key

@@ -18,6 +18,7 @@
 #include "tools/plan.h"
 #include "tools/run.h"
 #include "tools/topo.h"
+#include "tools/tune.h"
 
 namespace {
 
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
   echelon::tools::add_plan(app);
   echelon::tools::add_run(app, after);
   echelon::add_topo(app);
+  echelon::tools::add_tune(app);
   const std::string problem = problem_with_command(app, {argv + 1, separator});
   if (!problem.empty()) {
     fmt::print(stderr, "echelon: {}\n", problem);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/file.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "tools/command_line.h"
@@ -29,6 +30,7 @@ constexpr const char* kExamples =
 
 struct PlanOptions {
   std::string fabric_file;
+  std::string tuning_file;
   int ranks = 0;
   ech_collective collective = ECH_ALLREDUCE;
   ech_dtype dtype = ECH_FLOAT32;
@@ -45,6 +47,8 @@ PlanQuestion question_of(const PlanOptions& options) {
   question.dtype = options.dtype;
   question.algorithm = options.algorithm;
   question.rejected = options.rejected;
+  if (!options.tuning_file.empty())
+    question.tuning = parse_tuning(read_file(options.tuning_file), options.tuning_file);
   try {
     question.sizes = perf::sizes(options.range);
   } catch (const std::invalid_argument& e) {
@@ -81,6 +85,8 @@ void add_plan(CLI::App& app) {
       app.add_subcommand("plan", "Show what would be chosen on the machines of a fabric file");
   plan->footer(kExamples);
   plan->add_option("--fabric", o.fabric_file, "Fabric file, TOML or JSON")->required();
+  plan->add_option("--tuning", o.tuning_file, "What echelon tune has written on such machines")
+      ->option_text("FILE");
   plan->add_option("-n,--ranks", o.ranks, "Ranks (0: as many as the fabric has)")
       ->check(CLI::Range(0, kMostPlannedRanks))
       ->capture_default_str();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,37 +20,69 @@ namespace {
 
 constexpr std::string_view kColumns = "{:>10}  {:<44} {:>13} {:>12} {:>15}  {}\n";
 
-Layout layout_of(const Fabric& fabric, int ranks) {
-  const std::vector<RankPlace> places = spread_ranks(fabric, ranks);
+// The ranks on the machines, and what was measured there.
+struct Ground {
+  Layout layout;
+  std::vector<TunedPlan> tuned;
+  std::string doubt;  // why what was measured is left aside
+};
+
+std::vector<RankPlace> places_of(const Fabric& fabric, int ranks) {
+  std::vector<RankPlace> places = spread_ranks(fabric, ranks);
   if (places.empty()) throw invalid("the fabric has no place for a rank");
   if (places.size() > kMostPlannedRanks)
     throw invalid(fmt::format("{} ranks, expected at most {}: say how many with -n", places.size(),
                               kMostPlannedRanks));
-  return make_layout(fabric, places);
+  return places;
+}
+
+Ground ground_of(const Fabric& fabric, const PlanQuestion& question) {
+  const std::vector<RankPlace> places = places_of(fabric, question.ranks);
+  Ground ground{make_layout(fabric, places), {}, ""};
+  if (!question.tuning) return ground;
+  std::vector<int> hosts;
+  for (const RankPlace& place : places) hosts.push_back(place.host);
+  ground.doubt = difference(machine_key(fabric, hosts), question.tuning->machine);
+  if (!ground.doubt.empty()) return ground;
+  require_possible(*question.tuning, make_shape(ground.layout, true));
+  ground.tuned = question.tuning->plans;
+  return ground;
+}
+
+// A class of sizes up to a power of two has one plan, that for its largest.
+Choice choose_on(const Shape& shape, const std::vector<TunedPlan>& tuned, const Demand& demand) {
+  const std::size_t largest = std::bit_ceil(static_cast<std::size_t>(demand.bytes));
+  const TunedPlan* const measured = find_tuned(tuned, demand.collective, largest);
+  if (measured != nullptr) return choose_measured(shape, demand, measured->plan);
+  return choose(shape, demand.collective, demand.bytes);
 }
 
 // As the library does it: the smallest of all allreduces.
-Choice choose_barrier(const Shape& shape, const std::optional<Recipe>& wanted) {
-  Choice choice = choose(shape, ECH_ALLREDUCE, 1, wanted);
+Choice choose_barrier(const Shape& shape, const std::vector<TunedPlan>& tuned,
+                      const std::optional<Recipe>& wanted) {
+  Choice choice = wanted ? choose(shape, ECH_ALLREDUCE, 1, wanted)
+                         : choose_on(shape, tuned, {ECH_ALLREDUCE, 1});
   choice.collective = ECH_BARRIER;
   choice.bytes = 0;
   return choice;
 }
 
 // Calls `show` with the choice for each size.
-void each_choice(const Layout& layout, const PlanQuestion& question,
+void each_choice(const Ground& ground, const PlanQuestion& question,
                  const std::function<void(const Choice&)>& show) {
-  const Shape shape = make_shape(layout, true);
+  const Shape shape = make_shape(ground.layout, true);
   std::optional<Recipe> wanted;
   if (!question.algorithm.empty()) wanted = parse_recipe(question.algorithm);
-  if (question.collective == ECH_BARRIER) return show(choose_barrier(shape, wanted));
+  if (question.collective == ECH_BARRIER) return show(choose_barrier(shape, ground.tuned, wanted));
   const std::size_t width = size_of(question.dtype);
   std::size_t last = 0;
   for (std::size_t size : question.sizes) {
     const std::size_t bytes = std::max(size / width, std::size_t{1}) * width;
     if (bytes == last) continue;
     last = bytes;
-    show(choose(shape, question.collective, static_cast<double>(bytes), wanted));
+    const Demand demand{question.collective, static_cast<double>(bytes)};
+    show(wanted ? choose(shape, demand.collective, demand.bytes, wanted)
+                : choose_on(shape, ground.tuned, demand));
   }
 }
 
@@ -115,25 +148,28 @@ std::string row(const Choice& c, bool rejected) {
 }  // namespace
 
 std::string plan_text(const Fabric& fabric, const PlanQuestion& question) {
-  const Layout layout = layout_of(fabric, question.ranks);
-  std::string text = summary(fabric, layout);
+  const Ground ground = ground_of(fabric, question);
+  std::string text = summary(fabric, ground.layout);
+  if (!ground.doubt.empty())
+    text += fmt::format("  note: what was measured is left aside: {}\n", ground.doubt);
   const bool barrier = question.collective == ECH_BARRIER;
   text += fmt::format("\n{}{}\n", name(question.collective),
                       barrier ? "" : fmt::format(", {}", name(question.dtype)));
   text += fmt::format(fmt::runtime(kColumns), "size", "plan", "predicted(us)", "bound(us)",
                       "predicted/bound", "because");
-  each_choice(layout, question,
+  each_choice(ground, question,
               [&](const Choice& choice) { text += row(choice, question.rejected); });
   return text;
 }
 
 std::string plan_json(const Fabric& fabric, const PlanQuestion& question) {
-  const Layout layout = layout_of(fabric, question.ranks);
+  const Ground ground = ground_of(fabric, question);
   std::string text;
-  each_choice(layout, question, [&](const Choice& choice) {
+  each_choice(ground, question, [&](const Choice& choice) {
     auto j = nlohmann::ordered_json::parse(explain_json(choice));
-    j["ranks"] = layout.size;
-    j["hosts"] = layout.host_count();
+    j["ranks"] = ground.layout.size;
+    j["hosts"] = ground.layout.host_count();
+    if (!ground.doubt.empty()) j["tuning_left_aside"] = ground.doubt;
     if (!question.rejected) j.erase("rejected");
     text += j.dump() + "\n";
   });

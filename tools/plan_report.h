@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "echelon/echelon.h"
 #include "lib/fabric/fabric.h"
+#include "lib/tuning/tuning.h"
 
 namespace echelon::tools {
 
@@ -18,6 +20,7 @@ struct PlanQuestion {
   ech_dtype dtype = ECH_FLOAT32;   // sizes are rounded down to whole elements
   std::string algorithm;           // "": chosen by cost
   bool rejected = false;           // show the other candidates too
+  std::optional<Tuning> tuning;    // used where it was measured on such machines
 };
 
 inline constexpr int kMostPlannedRanks = 16384;

@@ -50,6 +50,8 @@ struct GroupWork {
   std::uint16_t fingerprint = 0;     // of what the caller asked for: members that differ never meet
   // Of the call among those of all lanes, for engines that need one order (lib/engine/turns.h).
   std::uint64_t turn = 0;
+  // Of the group that makes the call, for an engine that serves two of them, one inside the other.
+  int members = 0;
 };
 
 class GroupEngine : public Waitable {

@@ -188,6 +188,14 @@ typedef struct ech_comm_options {
  * ECH_ERR_TIMEOUT (names the ranks that are missing), ECH_ERR_PEER. */
 ECH_API ech_status ech_comm_create(ech_comm** comm, const ech_comm_options* options);
 
+/* From now on does operations on host memory as `algorithm` says, as in ech_comm_options, where it
+ * fits; NULL: as the library chooses, whatever was asked for at creation. To compare plans:
+ * `echelon tune` does. Collective, waits for the operations that are pending; blocks as split does.
+ * On one host there is only `native`, unless a plan was asked for at creation. Communicators that
+ * are made of this one begin with what was asked for at its creation. Errors: those of a
+ * collective; ECH_ERR_INVALID (algorithm; on all ranks, and changes nothing). */
+ECH_API ech_status ech_comm_set_algorithm(ech_comm* comm, const char* algorithm);
+
 /* Splits `parent` by color; ranks of the new communicator are ordered by (key, parent rank). A
  * rank with a negative color gets NULL. Collective over the parent. First waits for the operations
  * that are pending; blocks up to the parent's timeout in all, and a second more as creation does.

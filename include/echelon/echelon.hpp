@@ -323,6 +323,10 @@ class Communicator {
     return started([&](ech_request** request) { return ech_ibarrier(get(), call, request); });
   }
 
+  // "": as the library chooses.
+  void set_algorithm(const std::string& algorithm) {
+    throw_unless_ok(ech_comm_set_algorithm(get(), algorithm.empty() ? nullptr : algorithm.c_str()));
+  }
   std::string fabric(ech_format format = ECH_TEXT) const {
     char* text = nullptr;
     throw_unless_ok(ech_comm_fabric(get(), format, &text));

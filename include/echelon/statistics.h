@@ -18,7 +18,7 @@ typedef struct ech_counters {
   uint64_t bytes;            /* sum of their buffer sizes */
   uint64_t network_bytes;    /* payload handed to the network transport */
   uint64_t network_messages; /* and in how many messages */
-  uint64_t shared_bytes;     /* payload taken from ranks of this host directly */
+  uint64_t shared_bytes;     /* payload taken from others in shared memory or by NCCL */
   uint64_t plans;            /* plans made (cache misses) */
   uint64_t waits;            /* times this rank went to sleep while waiting */
 } ech_counters;

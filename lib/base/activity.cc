@@ -62,7 +62,7 @@ struct Activity::Entry {
 };
 
 bool Signature::is_valid() const {
-  return kind <= kTimeline && echelon::is_valid(static_cast<ech_collective>(collective)) &&
+  return kind <= kPlan && echelon::is_valid(static_cast<ech_collective>(collective)) &&
          echelon::is_valid(static_cast<ech_dtype>(dtype)) &&
          echelon::is_valid(static_cast<ech_op>(op));
 }
@@ -72,6 +72,7 @@ std::string Signature::name() const {
   if (kind == kSplit) return "split";
   if (kind == kStatistics) return "exchange of statistics";
   if (kind == kTimeline) return "exchange of timelines";
+  if (kind == kPlan) return "set_algorithm";
   const std::string_view name = name_of(static_cast<ech_collective>(collective));
   return std::string(name) + (kind == kMany ? "_many" : "");
 }

@@ -20,7 +20,7 @@ namespace echelon {
 
 // What the caller asked for, in which all ranks must agree.
 struct Signature {
-  enum Kind : std::uint8_t { kCollective, kDestroy, kSplit, kStatistics, kMany, kTimeline };
+  enum Kind : std::uint8_t { kCollective, kDestroy, kSplit, kStatistics, kMany, kTimeline, kPlan };
   Kind kind = kCollective;
   std::uint8_t collective = ECH_BARRIER;
   std::uint8_t dtype = ECH_UINT8;

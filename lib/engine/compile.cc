@@ -143,7 +143,7 @@ class Compiler {
     const std::vector<int>& ranks = call.group.ranks();
     std::unordered_map<int, int> member;  // by rank
     for (std::size_t i = 0; i < ranks.size(); ++i) member[ranks[i]] = static_cast<int>(i);
-    Call mine{call.action, member.at(goal_.rank), {}, Place::kWork};
+    Call mine{call.action, member.at(goal_.rank), call.group.size(), {}, Place::kWork};
     for (const Part& part : call.parts) {
       const int owner = member.at(part.owner);
       for_pieces(part.slice, [&](Slice piece) { mine.parts.push_back({piece, owner}); });
@@ -184,8 +184,11 @@ class Compiler {
     for (Slice gap : written_.missing(result))
       for_pieces(gap, [&](Slice piece) { last.local_copies.push_back(piece); });
     if (!last.local_copies.empty()) program_.steps.push_back(std::move(last));
-    for (const Step& step : program_.steps)
+    for (const Step& step : program_.steps) {
       program_.calls += static_cast<std::uint32_t>(step.calls.size());
+      for (const Call& call : step.calls)
+        program_.members = std::max(program_.members, call.members);
+    }
     if (program_.steps.size() != 1 || program_.needs_messages) return;
     const Step& only = program_.steps.front();
     program_.one_allreduce_call = only.local_copies.empty() && only.calls.size() == 1 &&

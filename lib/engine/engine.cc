@@ -334,7 +334,8 @@ void Engine::run_direct(const Task& task) {
                                task.output,
                                {&whole, 1},
                                task.signature.fingerprint(),
-                               next_turn_++});
+                               next_turn_++,
+                               task.program->members});
     activity_.begin(sequence, task.signature);
     if (!poll_direct(lane)) wait_direct(task, sequence, lane);
     check_group();

@@ -39,7 +39,8 @@ struct Merge {
 // Of the group that this rank is in. Members go by their index there, not by rank.
 struct Call {
   GroupAction action;
-  int self;                 // this rank
+  int self;  // this rank
+  int members;
   std::vector<Part> parts;  // with members as owners
   Place place;              // of this rank's input
 };
@@ -64,6 +65,7 @@ struct Program {
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;
   std::uint32_t calls = 0;          // of the group, in all steps; alike on all its members
+  int members = 0;                  // of the largest group that is called
   bool one_allreduce_call = false;  // nothing but one group call, over all of the buffer
   // What is copied, and not added up, has been added up by all ranks: whoever sends it knows that
   // they take part, so it tells how fast the links are. Set by who knows the plan.

@@ -268,7 +268,8 @@ void Segment::start_call(const Call& call) {
   const GroupWork work{call.action,       work_.dtype,
                        work_.op,          from_input ? view.input.data : view.work.data,
                        view.work.data,    parts_,
-                       work_.fingerprint, work_.first_turn + work_.turns.of(work_.index, calls_++)};
+                       work_.fingerprint, work_.first_turn + work_.turns.of(work_.index, calls_++),
+                       call.members};
   media_.group->start(media_.lane, work);
   call_pending_ = true;
 }

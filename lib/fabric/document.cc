@@ -110,6 +110,15 @@ std::vector<std::string> TableReader::texts(std::string_view key) {
   return out;
 }
 
+void TableReader::one(std::string_view key, const std::function<void(TableReader&)>& visit) {
+  const Document* value = take(key, Document::Type::kTable);
+  if (value == nullptr) return;
+  TableReader reader(*value, file_,
+                     path_.empty() ? std::string(key) : path_ + "." + std::string(key));
+  visit(reader);
+  reader.finish();
+}
+
 void TableReader::each(std::string_view key, const std::function<void(TableReader&)>& visit) {
   const Document* value = take(key, Document::Type::kList);
   if (value == nullptr) return;

@@ -61,6 +61,8 @@ class TableReader {
     return value;
   }
 
+  // The table of that name, if there is one.
+  void one(std::string_view key, const std::function<void(TableReader&)>& visit);
   // Each table of a list of tables.
   void each(std::string_view key, const std::function<void(TableReader&)>& visit);
   // Each entry of a table of tables, with its key.

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
+
+#include "lib/fabric/gpu_domains.h"
 
 namespace echelon {
 namespace {
@@ -86,10 +87,40 @@ Link staging_link(const Fabric& fabric, std::span<const RankPlace> places) {
   return slowest.value_or(guess);
 }
 
+// By which the GPUs of a domain of several hosts reach each other: what the least of them has to
+// switches, which join all.
+Link link_of_domain(const Fabric& fabric, std::span<const RankPlace> places, const Group& ranks) {
+  Link slowest = kNvlink;
+  for (int rank : ranks.ranks()) {
+    const Host& host = fabric.hosts[places[rank].host];
+    const NvLinkEnd gpu{NvLinkEnd::Kind::kGpu, places[rank].gpu};
+    Link own = kNvlink;
+    own.bytes_per_second = 0;
+    for (const NvLink& link : host.nvlinks)
+      if ((link.a == gpu && link.b.kind == NvLinkEnd::Kind::kSwitch) ||
+          (link.b == gpu && link.a.kind == NvLinkEnd::Kind::kSwitch))
+        own.bytes_per_second += link.bytes_per_second.value;
+    if (own.bytes_per_second <= 0) return kNvlink;
+    own.source = source_of_nvlinks(host);
+    slowest = rank == ranks[0] ? own : slower(slowest, own);
+  }
+  return slowest;
+}
+
+// Of the ranks of a group of NCCL.
+Link link_of_group(const Fabric& fabric, std::span<const RankPlace> places, const Group& ranks) {
+  const int host = places[ranks[0]].host;
+  std::vector<int> gpus;
+  for (int rank : ranks.ranks()) {
+    if (places[rank].host != host) return link_of_domain(fabric, places, ranks);
+    gpus.push_back(places[rank].gpu);
+  }
+  return link_of_gpus(fabric.hosts[host], gpus).value_or(kNvlink);
+}
+
 // What the fabric file states of the tier is taken when it is of such a link.
-void join_gpus(TierGroup& group, const Host& host, std::span<const int> gpus) {
+void join_gpus(TierGroup& group, Link link) {
   const bool stated = group.link.kind == LinkKind::kNvlink || group.link.kind == LinkKind::kPcie;
-  Link link = link_of_gpus(host, gpus).value_or(kNvlink);
   if (stated && group.link.source == Source::kFile) {
     link.kind = group.link.kind;
     link.bytes_per_second = group.link.bytes_per_second;
@@ -147,15 +178,19 @@ std::optional<Link> link_to_memory(const Host& host, std::span<const int> gpus) 
 }
 
 Layout layout_of_gpus(Layout layout, const Fabric& fabric, std::span<const RankPlace> places,
-                      GpuUse use) {
+                      const GpuUse& use) {
+  if (use.domains) {
+    const std::vector<Group> domains = gpu_groups(layout, fabric, places, use);
+    layout = over_domains(std::move(layout), fabric, domains);
+  }
   for (Tier& tier : layout.tiers)
-    for (TierGroup& group : tier.groups) {
-      if (!use.native || tier.kind != TierKind::kHost) continue;
-      std::vector<int> gpus;
-      for (int rank : group.ranks.ranks()) gpus.push_back(places[rank].gpu);
-      join_gpus(group, fabric.hosts[places[group.ranks[0]].host], gpus);
-    }
+    for (TierGroup& group : tier.groups)
+      if (use.native && is_served_as_one(tier.kind))
+        join_gpus(group, link_of_group(fabric, places, group.ranks));
   if (use.staged) layout.staging = staging_link(fabric, places);
+  const bool apart = !layout.tiers.empty() && !is_served_as_one(layout.tiers.back().kind);
+  if (apart && use.joint) layout.joint_call = kNvlink;
+  if (apart && !use.joint) layout.no_joint_call = use.no_joint;
   return layout;
 }
 

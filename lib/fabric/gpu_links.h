@@ -4,6 +4,8 @@
 
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "lib/fabric/place.h"
 
@@ -22,12 +24,25 @@ std::optional<Link> link_of_gpus(const Host& host, std::span<const int> gpus);
 // unknown.
 std::optional<Link> link_to_memory(const Host& host, std::span<const int> gpus);
 
-// The layout as it is for buffers on the ranks' GPUs.
+// How the ranks' GPUs are used, alike on all ranks.
 struct GpuUse {
-  bool native = false;  // NCCL joins those of a host
-  bool staged = false;  // messages are copied between them and their hosts
+  bool native = false;        // NCCL joins those of a host
+  bool staged = false;        // messages are copied between them and their hosts
+  bool domains = false;       // and those of hosts that NVLink joins
+  bool joint = false;         // NCCL can be asked to join all of them
+  std::string no_joint = {};  // why not
+  std::string absence = {};   // why they are not used at all; "": they are
 };
+
+// The ranks whose GPUs one group of NCCL joins: those of a host, or, with `use.domains`, of all
+// hosts of an NVLink domain. Ordered by their first rank. A host belongs to a domain when all of
+// its ranks' GPUs do; a domain ends where a rack ends.
+std::vector<Group> gpu_groups(const Layout& layout, const Fabric& fabric,
+                              std::span<const RankPlace> places, const GpuUse& use);
+
+// The layout as it is for buffers on the ranks' GPUs. Where a domain has several hosts, the tier
+// `domain` is in the place of socket and host.
 Layout layout_of_gpus(Layout layout, const Fabric& fabric, std::span<const RankPlace> places,
-                      GpuUse use);
+                      const GpuUse& use);
 
 }  // namespace echelon

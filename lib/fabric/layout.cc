@@ -9,8 +9,8 @@
 namespace echelon {
 namespace {
 
-constexpr TierKind kTierKinds[] = {TierKind::kSocket, TierKind::kHost, TierKind::kRack,
-                                   TierKind::kCluster};
+constexpr TierKind kTierKinds[] = {TierKind::kSocket, TierKind::kHost, TierKind::kDomain,
+                                   TierKind::kRack, TierKind::kCluster};
 
 using Partition = std::vector<std::vector<int>>;
 
@@ -108,7 +108,7 @@ void apply_to_group(TierGroup& group, const Link& measured) {
 }  // namespace
 
 std::string_view name(TierKind kind) {
-  constexpr std::string_view kNames[] = {"socket", "host", "rack", "cluster"};
+  constexpr std::string_view kNames[] = {"socket", "host", "domain", "rack", "cluster"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -13,10 +13,17 @@
 
 namespace echelon {
 
-enum class TierKind { kSocket, kHost, kRack, kCluster };
+// A domain: hosts whose GPUs reach each other by NVLink. There is one only in layouts of GPUs, in
+// the place of the tiers below it.
+enum class TierKind { kSocket, kHost, kDomain, kRack, kCluster };
 
 std::string_view name(TierKind kind);  // "socket", ...
 std::optional<TierKind> parse_tier_kind(std::string_view text);
+
+// Whether one engine serves a whole group of such a tier; plans then see single ranks below it.
+inline bool is_served_as_one(TierKind kind) {
+  return kind == TierKind::kHost || kind == TierKind::kDomain;
+}
 
 // One group of a tier. Its children are the groups of the tier below (single ranks below the
 // first tier) that it consists of, in rank order.
@@ -48,6 +55,10 @@ struct Layout {
   // Between the memory of a rank and that which its messages are sent from and received into, one
   // direction; nothing: it is the same.
   std::optional<Link> staging;
+  // A call that joins all ranks over several groups of the first tier, which only some media have
+  // (NCCL): its latency. Nothing: there is none, `no_joint_call` says why, if anybody may ask.
+  std::optional<Link> joint_call;
+  std::string no_joint_call;
 
   int host_count() const { return static_cast<int>(host_names.size()); }
   std::vector<int> ranks_of_host(int host) const;

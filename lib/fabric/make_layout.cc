@@ -63,7 +63,6 @@ class Builder {
   Reach reach_of_host(const Host& host);
   Reach reach_of_rack(const Group& ranks);
   Link stream_between(const Group& ranks) const;
-  void say(TierKind kind, Link& link) const;
   void add_measurements();
   bool is_within_one_host(const Group& ranks) const;
   int host_at(int rank) const { return layout_.host_of_rank[rank]; }
@@ -167,22 +166,6 @@ Link Builder::stream_between(const Group& ranks) const {
   return link;
 }
 
-// What the fabric file says of a tier goes before everything else. What was measured is a matter
-// of the whole layout, see add_measurements().
-void Builder::say(TierKind kind, Link& link) const {
-  for (const TierNumbers& numbers : fabric_.tiers) {
-    if (numbers.tier != kind) continue;
-    if (numbers.kind) link.kind = *numbers.kind;
-    if (is_stated(numbers.latency)) {
-      link.latency = numbers.latency.value;
-      link.latency_source = numbers.latency.source;
-    }
-    if (!is_stated(numbers.bytes_per_second)) continue;
-    link.bytes_per_second = numbers.bytes_per_second.value;
-    link.source = numbers.bytes_per_second.source;
-  }
-}
-
 void Builder::add_measurements() {
   for (const TierNumbers& numbers : fabric_.tiers) {
     if (is_stated(numbers.latency) && is_stated(numbers.bytes_per_second)) continue;
@@ -230,7 +213,7 @@ void Builder::add_tier(TierKind kind, const Numbering& below, const Numbering& h
       group.link = default_link(LinkKind::kShm);
       group.child_bandwidth.assign(group.children.size(), 0);
     }
-    say(kind, group.link);
+    say_of_tier(fabric_, kind, group.link);
   }
   layout_.tiers.push_back(std::move(tier));
 }
@@ -270,6 +253,20 @@ Layout Builder::build() {
 }
 
 }  // namespace
+
+void say_of_tier(const Fabric& fabric, TierKind kind, Link& link) {
+  for (const TierNumbers& numbers : fabric.tiers) {
+    if (numbers.tier != kind) continue;
+    if (numbers.kind) link.kind = *numbers.kind;
+    if (is_stated(numbers.latency)) {
+      link.latency = numbers.latency.value;
+      link.latency_source = numbers.latency.source;
+    }
+    if (!is_stated(numbers.bytes_per_second)) continue;
+    link.bytes_per_second = numbers.bytes_per_second.value;
+    link.source = numbers.bytes_per_second.source;
+  }
+}
 
 Layout make_layout(const Fabric& fabric, std::span<const RankPlace> places) {
   const int hosts = static_cast<int>(fabric.hosts.size());

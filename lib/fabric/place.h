@@ -30,6 +30,10 @@ Merged merge(std::span<const Host> host_of_each_rank);
 // Throws ECH_ERR_INVALID when a place names a host that does not exist.
 Layout make_layout(const Fabric& fabric, std::span<const RankPlace> places);
 
+// What the fabric file states of a tier's links goes before everything else; what was measured does
+// not count here.
+void say_of_tier(const Fabric& fabric, TierKind kind, Link& link);
+
 // `count` ranks in host order, Host::ranks (else its GPUs, else 1) on each, spread evenly over its
 // packages. 0: as many as fit. Throws ECH_ERR_INVALID when they do not fit.
 std::vector<RankPlace> spread_ranks(const Fabric& fabric, int count);

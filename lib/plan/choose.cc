@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
@@ -12,15 +14,18 @@
 namespace echelon {
 namespace {
 
-constexpr std::size_t kSmallestSegment = 64 << 10;
+constexpr std::size_t kSmallestSegment = 128 << 10;
 constexpr std::size_t kLargestSegment = 16 << 20;
+constexpr double kSmallestMessage = 16 << 10;
+constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
 
 // Whether `algorithm` has a part to play on tier t of T.
 bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& recipe,
           ech_collective collective) {
   const bool last = t + 1 == recipe.algorithms.size();
   const bool flat = recipe.algorithms.size() < shape.tiers.size();
-  if (algorithm == Algorithm::kNative) return t == 0 && shape.native && !flat;
+  if (algorithm == Algorithm::kNative)
+    return is_joint_call(shape, recipe) || (t == 0 && shape.native && !flat);
   if (!shape.messages) return false;
   const bool rooted = collective == ECH_BROADCAST || collective == ECH_REDUCE ||
                       (recipe.ownership == Ownership::kLeader && !last);
@@ -92,20 +97,58 @@ std::vector<Candidate>::const_iterator first_alike(const std::vector<Candidate>&
                               [&](const Candidate& c) { return seconds(c) <= kAlike * least; });
 }
 
-// The recipe with the segment size that serves it best. Of sizes alike the largest that still
-// fills the pipeline, since larger segments cost less processor time; else the largest.
+bool is_guessed(const Shape& shape) { return shape.joint_call->source == Source::kDefault; }
+
+// The first alike, unless that is a joint call that may not be worth it.
+std::vector<Candidate>::const_iterator preferred(const Shape& shape,
+                                                 const std::vector<Candidate>& list) {
+  const auto joint = [&](const Candidate& c) { return is_joint_call(shape, c.recipe); };
+  const auto call = std::ranges::find_if(list, joint);
+  if (call == list.end() || list.size() == 1) return first_alike(list);
+  std::vector<Candidate> others;
+  std::ranges::copy_if(list, std::back_inserter(others), std::not_fn(joint));
+  const Candidate best = *first_alike(others);
+  if (!is_guessed(shape) && seconds(*call) * kWorthJointCall < seconds(best)) return call;
+  return std::ranges::find(list, best.recipe, &Candidate::recipe);
+}
+
+// Why a joint call was not taken.
+std::string why_not_joint(const Shape& shape, const Choice& choice) {
+  if (!shape.joint_call) return shape.no_joint_call;
+  const auto call = std::ranges::find_if(
+      choice.rejected, [&](const Candidate& c) { return is_joint_call(shape, c.recipe); });
+  if (call == choice.rejected.end()) return "";
+  const double part = seconds(*call) / seconds(choice.best);
+  if (part * kWorthJointCall < 1 && is_guessed(shape))
+    return fmt::format("predicted {:.2f} x, but with a speed of the network that is a guess", part);
+  if (part >= 1) return fmt::format("predicted {:.2f} x", part);
+  return fmt::format("predicted {:.2f} x; taken below {:.2f} x", part, 1 / kWorthJointCall);
+}
+
+// Whether messages and calls are few enough to leave the processors free for most of the time.
+bool calm(const Candidate& c) {
+  const Prediction& p = c.prediction;
+  return p.overhead <= kCalm && (p.message == 0 || p.message >= kSmallestMessage);
+}
+
+// The recipe with the segment size that serves it best. Of sizes alike the smallest that is calm,
+// since a rank that adds or copies a segment does not feed its network meanwhile; else the one with
+// the fewest messages.
 Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
                        double bytes) {
-  std::vector<Candidate> filling, others{{recipe, predict(shape, recipe, collective, bytes)}};
-  for (std::size_t size = kLargestSegment; size >= kSmallestSegment; size /= 2) {
-    if (recipe.segment != 0 || static_cast<double>(size) >= bytes) continue;
+  const bool is_whole = is_joint_call(shape, recipe);  // who does it divides it as is best there
+  std::vector<Candidate> sizes;
+  for (std::size_t size = kSmallestSegment; size <= kLargestSegment; size *= 2) {
+    if (recipe.segment != 0 || is_whole || static_cast<double>(size) >= bytes) break;
     Recipe cut = recipe;
     cut.segment = size;
-    auto& list = static_cast<double>(size) * kPipelineDepth <= bytes ? filling : others;
-    list.push_back({cut, predict(shape, cut, collective, bytes)});
+    sizes.push_back({cut, predict(shape, cut, collective, bytes)});
   }
-  filling.insert(filling.end(), others.begin(), others.end());
-  return *first_alike(filling);
+  sizes.push_back({recipe, predict(shape, recipe, collective, bytes)});
+  const double least = seconds(std::ranges::min(sizes, {}, seconds));
+  std::erase_if(sizes, [&](const Candidate& c) { return seconds(c) > kAlike * least; });
+  const auto first = std::ranges::find_if(sizes, calm);
+  return first == sizes.end() ? sizes.back() : *first;
 }
 
 std::string describe(const Candidate& c) {
@@ -121,7 +164,11 @@ std::string why(const Choice& choice, bool wanted) {
   if (choice.best.recipe.algorithms.empty()) return "one rank has nothing to exchange";
   std::string text = describe(choice.best);
   if (choice.rejected.empty()) return text + "; nothing else can do it";
-  const Candidate& next = choice.rejected.front();
+  // A joint call that is predicted quicker has a line of its own.
+  const auto slower = std::ranges::find_if(choice.rejected, [&](const Candidate& c) {
+    return seconds(c) * kAlike >= seconds(choice.best);
+  });
+  const Candidate& next = slower == choice.rejected.end() ? choice.rejected.front() : *slower;
   const double factor = next.prediction.seconds / choice.best.prediction.seconds;
   if (factor < kAlike) return text + "; " + to_text(next.recipe) + " would do as well";
   return text +
@@ -132,11 +179,12 @@ std::vector<AssumedLink> links_of(const Shape& shape) {
   std::vector<AssumedLink> links;
   for (const TierShape& tier : shape.tiers) {
     links.push_back({std::string(name(tier.kind)), tier.link});
-    if (tier.kind == TierKind::kHost) continue;
+    if (is_served_as_one(tier.kind)) continue;
     links.back().together = tier.slowest_child;
     links.back().together_source = tier.child_source;
   }
   if (shape.staging) links.push_back({"staging", *shape.staging});
+  if (shape.joint_call) links.push_back({"all ranks", *shape.joint_call});
   return links;
 }
 
@@ -183,12 +231,35 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   }
   std::vector<Candidate> costed;
   for (const Recipe& r : recipes) costed.push_back(best_segment(shape, r, collective, bytes));
-  const auto best = first_alike(costed);
+  const auto best = preferred(shape, costed);
   choice.best = *best;
   costed.erase(best);
   std::ranges::stable_sort(costed, {}, seconds);
   choice.rejected = std::move(costed);
   choice.reason = why(choice, wanted.has_value());
+  if (!wanted) choice.joint_call = why_not_joint(shape, choice);
+  return choice;
+}
+
+Choice choose_measured(const Shape& shape, const Demand& demand, const MeasuredPlan& measured) {
+  Choice choice = choose(shape, demand.collective, demand.bytes);
+  if (shape.tiers.empty()) return choice;
+  const auto time = [](double seconds) {
+    const double us = seconds * 1e6;
+    return us < 1000 ? fmt::format("{:.4g} us", us) : fmt::format("{:.0f} us", us);
+  };
+  const Recipe& taken = measured.recipe;
+  choice.reason = fmt::format(
+      "measured by echelon tune: {}, {}", time(measured.seconds),
+      taken == measured.model ? "which the model chooses, too"
+                              : fmt::format("the model's choice {} took {}",
+                                            to_text(measured.model), time(measured.model_seconds)));
+  choice.rejected.push_back(choice.best);
+  std::erase_if(choice.rejected, [&](const Candidate& c) {
+    return c.recipe.ownership == taken.ownership && c.recipe.algorithms == taken.algorithms;
+  });
+  std::ranges::stable_sort(choice.rejected, {}, seconds);
+  choice.best = {taken, predict(shape, taken, demand.collective, demand.bytes)};
   return choice;
 }
 

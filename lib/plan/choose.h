@@ -12,6 +12,11 @@ namespace echelon {
 
 inline constexpr double kAlike = 1.02;  // predictions that differ less are alike
 
+// A joint call is chosen only where every other way is predicted to take so many times as long, and
+// the speed of the network is more than a guess: its time is counted at its best, while Echelon's
+// own way over the network notices slow links and ranks.
+inline constexpr double kWorthJointCall = 1.1;
+
 struct Candidate {
   Recipe recipe;
   Prediction prediction;
@@ -33,6 +38,7 @@ struct Choice {
   std::string reason;  // one sentence
   std::vector<AssumedLink> links;
   std::vector<Candidate> rejected;  // cheapest first, each recipe at its best segment size
+  std::string joint_call;           // why it was not taken; "": it was, or nobody may ask
 };
 
 // All recipes that can do `collective` on `shape`, without segment sizes.
@@ -45,6 +51,24 @@ bool can_do(const Shape& shape, Recipe recipe, ech_collective collective);
 // Throws ECH_ERR_INVALID listing the possible ones when `wanted` cannot do it.
 Choice choose(const Shape& shape, ech_collective collective, double bytes,
               const std::optional<Recipe>& wanted = std::nullopt);
+
+// A plan that was quickest when all were tried, and what would have been taken without trying.
+struct MeasuredPlan {
+  Recipe recipe;  // segment 0: uncut
+  double seconds = 0;
+  Recipe model;
+  double model_seconds = 0;
+
+  friend bool operator==(const MeasuredPlan&, const MeasuredPlan&) = default;
+};
+
+struct Demand {
+  ech_collective collective = ECH_ALLREDUCE;
+  double bytes = 0;
+};
+
+// The measured plan, which can do it. The model's choice of today is among the rejected ones.
+Choice choose_measured(const Shape& shape, const Demand& demand, const MeasuredPlan& measured);
 
 // What compose() needs for `recipe`.
 Composition composition_of(const Shape& shape, const Recipe& recipe, ech_collective collective,

@@ -56,6 +56,8 @@ std::string explain_text(const Choice& choice) {
       choice.best.prediction.seconds * 1e6, choice.bound.seconds * 1e6, choice.bound.reason,
       choice.reason);
   for (const AssumedLink& link : choice.links) text += as_text(link);
+  if (!choice.joint_call.empty())
+    text += fmt::format("  no call over all ranks: {}\n", choice.joint_call);
   for (std::size_t i = 0; i < std::min(kShownCandidates, choice.rejected.size()); ++i)
     text += fmt::format("  rejected {:<40} {:.1f} us\n", to_text(choice.rejected[i].recipe),
                         choice.rejected[i].prediction.seconds * 1e6);
@@ -71,6 +73,7 @@ std::string explain_json(const Choice& choice) {
   j["reason"] = choice.reason;
   for (const AssumedLink& link : choice.links) j["links"].push_back(as_json(link));
   for (const Candidate& c : choice.rejected) j["rejected"].push_back(as_json(c));
+  if (!choice.joint_call.empty()) j["no_call_over_all_ranks"] = choice.joint_call;
   return j.dump();
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace echelon {
@@ -34,6 +35,19 @@ double unevenness(const TierShape& tier, Algorithm algorithm) {
   return std::max(1 - tier.least_kept, most) * tier.children / others;
 }
 
+const char* children_of(TierKind kind) {
+  switch (kind) {
+    case TierKind::kHost:
+      return "ranks of a host";
+    case TierKind::kDomain:
+      return "ranks of a domain";
+    case TierKind::kRack:
+      return "hosts of a rack";
+    default:
+      return "parts of the cluster";
+  }
+}
+
 class Model {
  public:
   Model(const Shape& shape, const Recipe& recipe, ech_collective collective, double segment)
@@ -43,7 +57,9 @@ class Model {
   }
 
   Prediction run(double bytes) {
-    if (recipe_.algorithms.size() < shape_.tiers.size()) {
+    if (is_joint_call(shape_, recipe_)) {
+      add_joint_call();
+    } else if (recipe_.algorithms.size() < shape_.tiers.size()) {
       add_flat();
     } else {
       add_tiers();
@@ -54,6 +70,8 @@ class Model {
     Prediction p;
     p.rounds = rounds_;
     p.latency = latency_;
+    p.overhead = overhead_ / limit;
+    p.message = message_;
     p.seconds = fill_ + (segments - 1) * limit;
     const std::size_t tier = top - busy_.begin();
     const bool by_links = *top >= std::max(processor_, copying_);
@@ -70,9 +88,12 @@ class Model {
   }
 
   std::string resource(std::size_t t) const {
-    if (t == 0 && shape_.tiers[0].kind == TierKind::kHost) return "the memory of a host";
+    const TierKind first = shape_.tiers[0].kind;
+    if (t == 0 && first == TierKind::kHost) return "the memory of a host";
+    if (t == 0 && first == TierKind::kDomain) return "the NVLinks of a domain";
     const bool of_racks = t > 0 && shape_.tiers[t - 1].kind == TierKind::kRack;
-    return of_racks ? "the uplink of a rack" : "the network of a host";
+    if (of_racks) return "the uplink of a rack";
+    return first == TierKind::kDomain ? "the network of a domain" : "the network of a host";
   }
 
   // One phase on each tier, or two, in the directions that the collective needs.
@@ -115,6 +136,20 @@ class Model {
     latency_ += wait;
     fill_ += wait + move + added + stage(cost, rails);
     processor_ += 2 * cost.messages * shape_.message_overhead + added;
+    count(cost, tier.link.latency, rails);
+  }
+
+  // The messages of a phase, and what they cost. A call of a group engine costs what its ranks take
+  // to meet.
+  void count(const Cost& cost, double latency, int rails) {
+    if (cost.messages == 0) {
+      overhead_ += cost.rounds * latency;
+      return;
+    }
+    const double copies = shape_.staging ? 2 * cost.rounds * shape_.staging->latency : 0;
+    overhead_ += 2 * cost.messages * shape_.message_overhead + copies;
+    const double bytes = cost.moved * segment_ / rails / cost.messages;
+    message_ = message_ == 0 ? bytes : std::min(message_, bytes);
   }
 
   // The time in which what a rank sends gets out of its GPU's memory and what it receives gets in,
@@ -143,7 +178,7 @@ class Model {
   double occupy(std::size_t t, double moved) {
     double share = moved, slowest = 0;
     for (std::size_t u = t + 1; u-- > 0;) {
-      const bool network = u == t || u > 0 || shape_.tiers[0].kind != TierKind::kHost;
+      const bool network = u == t || u > 0 || !is_served_as_one(shape_.tiers[0].kind);
       if (!network) break;
       const double time = share * segment_ / shape_.tiers[u].slowest_child;
       busy_[u] += time;
@@ -164,7 +199,7 @@ class Model {
   // for a ring in rank order only over the edges that cross.
   void add_flat() {
     const TierShape& top = shape_.tiers.back();
-    const Cost c = flat_cost();
+    const Cost c = flat_cost(shape_.size);
     const bool ring = recipe_.algorithms[0] == Algorithm::kRing;
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
@@ -178,13 +213,35 @@ class Model {
       slowest = std::max(slowest, busy_[t]);
     }
     processor_ = 2 * c.messages * shape_.message_overhead + added;
+    count(c, top.link.latency, 1);
     const double wait = latency_;
     fill_ = wait + slowest + added + stage(c, 1);
   }
 
-  Cost flat_cost() const {
+  // One call of NCCL over all ranks, as if it moved no more than has to be, in both the hosts and
+  // the network, and crossed that by trees. What passes a NIC passes the PCIe of a GPU, too.
+  void add_joint_call() {
+    const bool grouped = is_served_as_one(shape_.tiers[0].kind);
+    const int parts = grouped ? static_cast<int>(shape_.tiers[0].groups.size()) : shape_.size;
+    const int directions = std::max(1, int{goes_up(collective_)} + int{goes_down(collective_)});
+    const int hops = directions * std::bit_width(static_cast<unsigned>(parts - 1));
+    const double between = flat_cost(parts).moved * segment_;
+    for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
+      const auto children = t == 0 ? shape_.size : std::ssize(shape_.tiers[t - 1].groups);
+      load_[t] = flat_cost(static_cast<int>(children)).moved * segment_;
+      busy_[t] = load_[t] / shape_.tiers[t].slowest_child;
+    }
+    rounds_ = 1 + hops;
+    latency_ = shape_.joint_call->latency + hops * shape_.tiers.back().link.latency;
+    if (shape_.staging) {
+      copied_ = between / (grouped ? shape_.tiers[1].rails : 1);
+      copying_ = copied_ / shape_.staging->bytes_per_second;
+    }
+    fill_ = latency_ + std::max(copying_, *std::ranges::max_element(busy_));
+  }
+
+  Cost flat_cost(int n) const {
     const Algorithm a = recipe_.algorithms[0];
-    const int n = shape_.size;
     switch (collective_) {
       case ECH_REDUCE_SCATTER:
         return phase(a, GroupAction::kReduceScatter, n, false);
@@ -206,15 +263,21 @@ class Model {
   std::vector<double> busy_;  // s per segment, by tier
   std::vector<double> load_;  // bytes per segment out of the busiest child, by tier
   double processor_ = 0, fill_ = 0, latency_ = 0;
+  double overhead_ = 0, message_ = 0;
   double copying_ = 0, copied_ = 0;  // per segment, in one direction between a GPU and its host
   int rounds_ = 0;
 };
 
 }  // namespace
 
+bool is_joint_call(const Shape& shape, const Recipe& recipe) {
+  return shape.joint_call && recipe.ownership == Ownership::kSplit &&
+         recipe.algorithms == std::vector{Algorithm::kNative};
+}
+
 Prediction predict(const Shape& shape, const Recipe& recipe, ech_collective collective,
                    double bytes) {
-  if (shape.tiers.empty()) return {0, 0, 0, "nothing", 0};
+  if (shape.tiers.empty()) return {.busiest = "nothing"};
   const double whole = std::max(bytes, 1.0);
   const double segment = recipe.segment == 0 ? whole : std::min<double>(recipe.segment, whole);
   return Model(shape, recipe, collective, segment).run(whole);
@@ -232,10 +295,7 @@ Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
         collective == ECH_ALLREDUCE ? 2 * (tier.sharing - 1.0) / tier.all_children : 0;
     const double transfer = bytes * std::max(each, sum);
     const double hop = tier.link.latency;
-    const std::string where = fmt::format("{} {}", tier.children,
-                                          tier.kind == TierKind::kHost   ? "ranks of a host"
-                                          : tier.kind == TierKind::kRack ? "hosts of a rack"
-                                                                         : "parts of the cluster");
+    const std::string where = fmt::format("{} {}", tier.children, children_of(tier.kind));
     if (transfer > bound.seconds)
       bound = {transfer,
                fmt::format("bandwidth between the {}: {} at {:.4g} MB/s", where,

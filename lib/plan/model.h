@@ -42,7 +42,7 @@ struct TierShape {
 // serves a host as one group.
 struct Shape {
   int size = 1;
-  bool native = false;   // tier 0 is a host with a group engine
+  bool native = false;   // tier 0 is a host or a domain with a group engine
   bool messages = true;  // ranks can send to each other; else only native can do anything
   std::vector<TierShape> tiers;
   // Bytes/s of results that one rank adds, near the slow end of what reduce_bench measures: a sum
@@ -50,7 +50,14 @@ struct Shape {
   double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
   std::optional<Link> staging;     // Layout::staging
+  // A call over all ranks, by the recipe "native" alone: its latency, and the narrowest network
+  // that it crosses. Nothing: there is none, and why.
+  std::optional<Link> joint_call;
+  std::string no_joint_call;
 };
+
+// Whether `recipe` is that call.
+bool is_joint_call(const Shape& shape, const Recipe& recipe);
 
 Shape make_shape(const Layout& layout, bool native);
 
@@ -65,6 +72,8 @@ struct Prediction {
   double seconds = 0;
   int rounds = 0;           // messages or hand-overs one after the other, for one segment
   double latency = 0;       // s of it that does not depend on the size
+  double overhead = 0;      // of its busiest resource's time, what messages and calls cost a rank
+  double message = 0;       // mean bytes of one, in the phase of the smallest; 0: there are none
   std::string busiest;      // the resource that limits: "network of a host", ...
   double busiest_load = 0;  // bytes that pass it
 };

@@ -74,7 +74,7 @@ void add_sharers(const TierGroup& group, TierShape& shape) {
 }
 
 TierShape tier_shape(const Tier& tier, int size) {
-  const bool in_host = tier.kind == TierKind::kHost;
+  const bool in_host = is_served_as_one(tier.kind);
   TierShape shape;
   shape.kind = tier.kind;
   shape.sharing = 0;
@@ -102,6 +102,19 @@ TierShape tier_shape(const Tier& tier, int size) {
   return shape;
 }
 
+// The narrowest of the networks that it crosses.
+void find_way_of_joint_call(Shape& shape) {
+  Link& call = *shape.joint_call;
+  call.bytes_per_second = std::numeric_limits<double>::infinity();
+  for (const TierShape& tier : shape.tiers) {
+    if (is_served_as_one(tier.kind) || tier.slowest_child >= call.bytes_per_second) continue;
+    call.kind = tier.link.kind;
+    call.bytes_per_second = tier.slowest_child;
+    const bool by_streams = tier.slowest_child >= tier.link.bytes_per_second * tier.rails;
+    call.source = by_streams ? tier.link.source : tier.child_source;
+  }
+}
+
 }  // namespace
 
 double child_speed(const TierGroup& group, std::size_t child, int streams) {
@@ -124,7 +137,10 @@ Shape make_shape(const Layout& layout, bool native) {
   shape.staging = layout.staging;
   for (const Tier& tier : layout.tiers)
     if (tier.kind != TierKind::kSocket) shape.tiers.push_back(tier_shape(tier, layout.size));
-  shape.native = native && !shape.tiers.empty() && shape.tiers[0].kind == TierKind::kHost;
+  shape.native = native && !shape.tiers.empty() && is_served_as_one(shape.tiers[0].kind);
+  shape.joint_call = layout.joint_call;
+  shape.no_joint_call = layout.no_joint_call;
+  if (shape.joint_call) find_way_of_joint_call(shape);
   return shape;
 }
 

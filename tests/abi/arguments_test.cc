@@ -204,6 +204,8 @@ TEST_F(Arguments, OfCreation) {
   expect_invalid(ech_comm_shrink(nullptr, &made), "failed");
   expect_invalid(ech_comm_shrink(comm, nullptr), "survivors");
   expect_invalid(ech_comm_split(nullptr, 0, 0, &made), "parent");
+  expect_invalid(ech_comm_set_algorithm(nullptr, "ring"), "comm");
+  expect_invalid(ech_comm_set_algorithm(comm, "rung"), "rung");
   expect_invalid(ech_comm_split(comm, 0, 0, nullptr), "comm");
 }
 

@@ -29,7 +29,7 @@ std::unique_ptr<GroupMedium> make_nccl() {
     const NcclLibrary* nccl = nccl_library("");
     if (nccl == nullptr) throw std::runtime_error(nccl_absence(""));
     be_a_host();
-    return make_nccl_group({nccl, &device, true});
+    return make_nccl_group({nccl, &device}, true);
   });
 }
 

@@ -37,6 +37,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (to_wire(media_addresses_from_wire(input)) != input) std::abort();
   });
   or_refuse([&] {
+    const std::string bytes = to_wire(shared_files_from_wire(input));
+    if (to_wire(shared_files_from_wire(bytes)) != bytes) std::abort();
+  });
+  or_refuse([&] {
     if (to_wire(measured_link_from_wire(input)) != input) std::abort();
   });
   or_refuse([&] {

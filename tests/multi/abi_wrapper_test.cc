@@ -188,6 +188,15 @@ TEST(Wrapper, TellsWhatItKnows) {
   });
 }
 
+TEST(Wrapper, SetsThePlan) {
+  on_ranks([](ech::Communicator& comm) {
+    comm.set_algorithm("native@1MiB");
+    EXPECT_NE(comm.explain<float>(ECH_ALLREDUCE, 1 << 20).find("asked for"), std::string::npos);
+    comm.set_algorithm("");
+    EXPECT_EQ(comm.explain<float>(ECH_ALLREDUCE, 1 << 20).find("asked for"), std::string::npos);
+  });
+}
+
 TEST(Wrapper, SplitsAndShrinks) {
   on_ranks([](ech::Communicator& comm) {
     const int rank = comm.rank();

@@ -11,59 +11,6 @@
 namespace echelon::test {
 namespace {
 
-enum class Form { kBlocking, kNonblocking, kInStream };
-
-void run_and_check(const GpuRank& rank, const Case& c, Form form) {
-  GpuTrial trial(rank, c);
-  if (form == Form::kBlocking) {
-    ASSERT_TRUE(ok(trial.run())) << describe(c);
-  } else if (form == Form::kNonblocking) {
-    ech_request* request = nullptr;
-    ASSERT_TRUE(ok(trial.start(&request))) << describe(c);
-    int done = 0;
-    while (done == 0) ASSERT_TRUE(ok(ech_test(request, &done))) << describe(c);
-    ASSERT_TRUE(ok(ech_wait(&request))) << describe(c);
-  } else {
-    const CudaStream stream = rank.gpu.stream();
-    ASSERT_TRUE(ok(trial.run_in(stream))) << describe(c);
-    rank.gpu.wait(stream);
-    rank.gpu->stream_destroy(stream);
-  }
-  trial.check();
-}
-
-void all_types_and_operations(GpuRank& rank) {
-  int turn = 0;
-  for (ech_collective collective : kWithData) {
-    const bool reduces = collective != ECH_ALLGATHER && collective != ECH_BROADCAST;
-    for (ech_dtype dtype : kTypes) {
-      for (ech_op op : kOps) {
-        if (!reduces && op != ECH_SUM) continue;
-        const int root = ++turn % rank.size;
-        const bool in_place = turn % 2 == 0;
-        run_and_check(rank, {collective, 1000, dtype, op, root, in_place}, Form(turn % 3));
-        run_and_check(rank, {collective, 7, dtype, op, root, !in_place}, Form((turn + 1) % 3));
-      }
-    }
-  }
-}
-
-void all_counts(GpuRank& rank) {
-  int turn = 0;
-  for (std::size_t count : {1, 2, 7, 63, 4099, 65537, 700'001})
-    for (ech_collective collective : kWithData)
-      for (bool in_place : {false, true})
-        run_and_check(rank, {collective, count, ECH_FLOAT32, ECH_SUM, rank.size - 1, in_place},
-                      Form(++turn % 3));
-}
-
-ech_counters counters_of(const GpuRank& rank) {
-  ech_counters counters{};
-  counters.struct_size = sizeof counters;
-  EXPECT_TRUE(ok(ech_comm_counters(rank.comm, &counters)));
-  return counters;
-}
-
 class GpuCollectives : public testing::TestWithParam<std::vector<int>> {};
 
 INSTANTIATE_TEST_SUITE_P(Hosts, GpuCollectives,
@@ -111,15 +58,8 @@ TEST_P(GpuCollectives, UseWhatTheyNeed) {
     if (std::ranges::min(hosts) > 1) {
       EXPECT_GT(now.shared_bytes, 0u);
     }
-    char* text = nullptr;
-    ech_question question = ECH_QUESTION_INIT;
-    question.count = 500'000;
-    question.dtype = ECH_FLOAT32;
-    question.memory = ECH_MEMORY_CUDA;
-    ASSERT_TRUE(ok(ech_comm_explain(rank.comm, &question, ECH_TEXT, &text)));
-    EXPECT_EQ(std::string(text).find("native") != std::string::npos, std::ranges::max(hosts) > 1)
-        << text;
-    ech_text_free(text);
+    const std::string text = explanation(rank, 500'000);
+    EXPECT_EQ(text.find("native") != std::string::npos, std::ranges::max(hosts) > 1) << text;
   });
 }
 

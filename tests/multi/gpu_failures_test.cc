@@ -148,15 +148,26 @@ void expect_quiet(const GpuRank& rank, const float* data) {
   EXPECT_EQ(rank.gpu.download<float>(cuda_pointer(data), 1000), before);
 }
 
-class GpuFailures : public testing::TestWithParam<std::vector<int>> {};
+using Settings = std::vector<std::pair<const char*, const char*>>;
+struct Ranks {
+  const char* name;
+  std::vector<int> hosts;
+  Settings settings = {};  // of all of them
 
-INSTANTIATE_TEST_SUITE_P(Hosts, GpuFailures, testing::Values(std::vector{2}, std::vector{1, 1}),
-                         [](const auto& info) {
-                           return std::string(info.param.size() == 1 ? "OnOne" : "OnTwo");
-                         });
+  GpuWorld world() const { return {hosts, false, settings}; }
+};
+
+class GpuFailures : public testing::TestWithParam<Ranks> {};
+
+// On one host by NCCL, on two by messages, and by NCCL from host to host.
+const Settings kNcclOverHosts = {{"ECHELON_ALGORITHM", "native"}};
+INSTANTIATE_TEST_SUITE_P(Hosts, GpuFailures,
+                         testing::Values(Ranks{"OnOne", {2}}, Ranks{"OnTwo", {1, 1}},
+                                         Ranks{"ByNcclOnTwo", {1, 2}, kNcclOverHosts}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(GpuFailures, AnAbortLetsTheStreamGoOn) {
-  run_on_gpus({GetParam()}, [](GpuRank& rank) {
+  run_on_gpus(GetParam().world(), [](GpuRank& rank) {
     Held held(rank);
     if (rank.rank == 0) {
       ASSERT_TRUE(ok(sum_up_in(held.stream, held.data, rank.comm)));
@@ -177,7 +188,7 @@ TEST_P(GpuFailures, AnAbortLetsTheStreamGoOn) {
 }
 
 TEST_P(GpuFailures, TheDeathOfARankLetsTheStreamGoOn) {
-  run_on_gpus({GetParam()}, [](GpuRank& rank) {
+  run_on_gpus(GetParam().world(), [](GpuRank& rank) {
     Held held(rank);
     std::atomic<int>& waits = rank.world.counter();
     if (rank.rank == 1) {
@@ -195,7 +206,9 @@ TEST_P(GpuFailures, TheDeathOfARankLetsTheStreamGoOn) {
 }
 
 TEST_P(GpuFailures, ARankThatDoesNotComeEndsAtTheDeadline) {
-  run_on_gpus({GetParam(), false, {{"ECHELON_STALL", "0.2"}}}, [](GpuRank& rank) {
+  GpuWorld world = GetParam().world();
+  world.environment.emplace_back("ECHELON_STALL", "0.2");
+  run_on_gpus(world, [](GpuRank& rank) {
     Held held(rank);
     if (rank.rank == 0) {
       ech_call call = ECH_CALL_INIT;
@@ -213,9 +226,10 @@ TEST_P(GpuFailures, ARankThatDoesNotComeEndsAtTheDeadline) {
 }
 
 // What rank 1 finds out, all ranks hear, and their streams go on.
-void expect_failure(const std::vector<int>& hosts, const char* variable, const char* fault) {
+void expect_failure(const Ranks& ranks, const char* variable, const char* fault) {
   if (!on_standin()) GTEST_SKIP() << "only the stand-in fails when it is told to";
-  const GpuWorld world{.hosts = hosts, .of_rank_1 = {{variable, fault}}};
+  GpuWorld world = ranks.world();
+  world.of_rank_1 = {{variable, fault}};
   run_on_gpus(world, [&](GpuRank& rank) {
     const CudaStream stream = rank.gpu.stream();
     float* const data = floats(rank.gpu);
@@ -224,16 +238,24 @@ void expect_failure(const std::vector<int>& hosts, const char* variable, const c
       status = k % 2 == 0 ? sum_up(data, rank.comm) : sum_up_in(stream, data, rank.comm);
     rank.gpu.wait(stream);
     EXPECT_TRUE(failed_with(failure_of(rank.comm), ECH_ERR_SYSTEM));
-    EXPECT_TRUE(says("ncclAllReduce") || says("cuMemcpyDtoHAsync") || says("NCCL"));
+    EXPECT_TRUE(says("nccl") || says("cuMemcpyDtoHAsync") || says("NCCL"));
     expect_quiet(rank, data);
   });
 }
 
 TEST(GpuFaults, OfACopy) {
-  expect_failure({1, 1}, "STANDIN_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:7=700");
+  expect_failure({"", {1, 1}}, "STANDIN_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:7=700");
 }
-TEST(GpuFaults, OfACallOfNccl) { expect_failure({2}, "STANDIN_NCCL_FAIL", "ncclAllReduce:5=3"); }
-TEST(GpuFaults, OfNcclLater) { expect_failure({2}, "STANDIN_NCCL_FAIL", "async:6=3"); }
+TEST(GpuFaults, OfACallOfNccl) {
+  expect_failure({"", {2}}, "STANDIN_NCCL_FAIL", "ncclAllReduce:5=3");
+}
+TEST(GpuFaults, OfNcclLater) { expect_failure({"", {2}}, "STANDIN_NCCL_FAIL", "async:6=3"); }
+TEST(GpuFaults, OfNcclOverHosts) {
+  expect_failure({"", {1, 1}, kNcclOverHosts}, "STANDIN_NCCL_FAIL", "async:6=3");
+}
+TEST(GpuFaults, OfNcclThatDoesNotReachTheOtherHost) {
+  expect_failure({"", {1, 1}, kNcclOverHosts}, "STANDIN_NCCL_FAIL", "ncclCommInitRankConfig:1=2");
+}
 
 }  // namespace
 }  // namespace echelon::test

@@ -36,6 +36,8 @@ void be_rank(const GpuWorld& gpus, const World& world, const Place& place,
   const auto [host, index] = place_of(gpus, place.rank);
   setenv("STANDIN_CUDA_DEVICES", std::to_string(std::ranges::max(gpus.hosts)).c_str(), 1);
   for (const auto& [name, value] : gpus.environment) setenv(name, value, 1);
+  if (static_cast<std::size_t>(host) < gpus.of_host.size())
+    for (const auto& [name, value] : gpus.of_host[host]) setenv(name, value, 1);
   for (const auto& [name, value] : gpus.of_rank_1)
     if (place.rank == 1) setenv(name, value, 1);
   if (gpus.hosts.size() > 1) move_to_host(host);
@@ -137,6 +139,69 @@ void GpuTrial::check() {
   Trial::check();
   send_ = send_there;
   recv_ = recv_there;
+}
+
+void run_and_check(const GpuRank& rank, const Case& c, Form form) {
+  GpuTrial trial(rank, c);
+  if (form == Form::kBlocking) {
+    ASSERT_TRUE(ok(trial.run())) << describe(c);
+  } else if (form == Form::kNonblocking) {
+    ech_request* request = nullptr;
+    ASSERT_TRUE(ok(trial.start(&request))) << describe(c);
+    int done = 0;
+    while (done == 0) ASSERT_TRUE(ok(ech_test(request, &done))) << describe(c);
+    ASSERT_TRUE(ok(ech_wait(&request))) << describe(c);
+  } else {
+    const CudaStream stream = rank.gpu.stream();
+    ASSERT_TRUE(ok(trial.run_in(stream))) << describe(c);
+    rank.gpu.wait(stream);
+    rank.gpu->stream_destroy(stream);
+  }
+  trial.check();
+}
+
+void all_types_and_operations(GpuRank& rank) {
+  int turn = 0;
+  for (ech_collective collective : kWithData) {
+    const bool reduces = collective != ECH_ALLGATHER && collective != ECH_BROADCAST;
+    for (ech_dtype dtype : kTypes) {
+      for (ech_op op : kOps) {
+        if (!reduces && op != ECH_SUM) continue;
+        const int root = ++turn % rank.size;
+        const bool in_place = turn % 2 == 0;
+        run_and_check(rank, {collective, 1000, dtype, op, root, in_place}, Form(turn % 3));
+        run_and_check(rank, {collective, 7, dtype, op, root, !in_place}, Form((turn + 1) % 3));
+      }
+    }
+  }
+}
+
+void all_counts(GpuRank& rank) {
+  int turn = 0;
+  for (std::size_t count : {1, 2, 7, 63, 4099, 65537, 700'001})
+    for (ech_collective collective : kWithData)
+      for (bool in_place : {false, true})
+        run_and_check(rank, {collective, count, ECH_FLOAT32, ECH_SUM, rank.size - 1, in_place},
+                      Form(++turn % 3));
+}
+
+ech_counters counters_of(const GpuRank& rank) {
+  ech_counters counters{};
+  counters.struct_size = sizeof counters;
+  EXPECT_TRUE(ok(ech_comm_counters(rank.comm, &counters)));
+  return counters;
+}
+
+std::string explanation(const GpuRank& rank, std::size_t count) {
+  char* text = nullptr;
+  ech_question question = ECH_QUESTION_INIT;
+  question.count = count;
+  question.dtype = ECH_FLOAT32;
+  question.memory = ECH_MEMORY_CUDA;
+  EXPECT_TRUE(ok(ech_comm_explain(rank.comm, &question, ECH_TEXT, &text)));
+  std::string copy = text == nullptr ? "" : text;
+  ech_text_free(text);
+  return copy;
 }
 
 }  // namespace echelon::test

@@ -25,6 +25,7 @@ struct GpuWorld {
   std::vector<std::pair<const char*, const char*>> environment = {};  // of every rank
   std::vector<std::pair<const char*, const char*>> of_rank_1 = {};    // and of that one
   double timeout = kPatience;
+  std::vector<std::vector<std::pair<const char*, const char*>>> of_host = {};  // its ranks
 };
 
 // `body` in a process per GPU, which destroys the communicator with success unless `body` did that
@@ -50,5 +51,16 @@ class GpuTrial : public Trial {
   std::byte* const recv_here_;
   CudaPointer in_there_ = 0, out_there_ = 0;
 };
+
+// Cases on the GPUs, and whether their results are right.
+enum class Form { kBlocking, kNonblocking, kInStream };
+void run_and_check(const GpuRank& rank, const Case& c, Form form);
+void all_types_and_operations(GpuRank& rank);
+void all_counts(GpuRank& rank);
+
+ech_counters counters_of(const GpuRank& rank);
+
+// What ech_comm_explain says of an allreduce of so many f32 on the GPUs.
+std::string explanation(const GpuRank& rank, std::size_t count);
 
 }  // namespace echelon::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-in for libnccl.so.2: its functions.
+#include <cstdint>
 #include <cstring>
 #include <map>
 
@@ -11,10 +12,13 @@
 namespace echelon::standin {
 namespace {
 
-// The communicators that there are. Never destroyed: threads of streams outlive main().
+// The communicators that there are, and what is registered with them. Never destroyed: threads of
+// streams outlive main().
 struct Registry {
   std::mutex mutex;
   std::map<NcclComm, CommPtr> comms;
+  std::map<std::uintptr_t, NcclComm> registrations;
+  std::uintptr_t registrations_made = 0;
 };
 
 Registry& registry() {
@@ -30,6 +34,8 @@ CommPtr find(NcclComm handle) {
 
 CommPtr take(NcclComm handle) {
   const std::lock_guard lock(registry().mutex);
+  std::erase_if(registry().registrations,
+                [&](const auto& entry) { return entry.second == handle; });
   auto node = registry().comms.extract(handle);
   return node.empty() ? nullptr : node.mapped();
 }
@@ -306,13 +312,27 @@ NcclResult ncclCommRegister(NcclComm handle, void* buffer, std::size_t bytes, vo
   if (error == kNcclSuccess) error = find_ready(handle, comm);
   char* found = nullptr;
   if (error == kNcclSuccess) error = reach(*comm, buffer, bytes, found);
-  if (error == kNcclSuccess) *registration = buffer;
+  if (error != kNcclSuccess) return error;
+  const std::lock_guard lock(registry().mutex);
+  const std::uintptr_t number = ++registry().registrations_made;
+  registry().registrations[number] = handle;
+  *registration = reinterpret_cast<void*>(number);
   return error;
 }
 
 NcclResult ncclCommDeregister(NcclComm handle, void* registration) {
-  const bool good = find(handle) != nullptr && registration != nullptr;
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().registrations.find(reinterpret_cast<std::uintptr_t>(registration));
+  const bool good = found != registry().registrations.end() && found->second == handle &&
+                    registry().comms.contains(handle);
+  if (good) registry().registrations.erase(found);
   return good ? kNcclSuccess : wrong(kNcclInvalidArgument, "no such registration");
+}
+
+void standin_registrations(int* now, int* ever) {
+  const std::lock_guard lock(registry().mutex);
+  *now = static_cast<int>(registry().registrations.size());
+  *ever = static_cast<int>(registry().registrations_made);
 }
 
 NcclResult ncclMemAlloc(void** memory, std::size_t bytes) {

@@ -43,6 +43,9 @@ Fn<&NcclLibrary::comm_deregister> ncclCommDeregister;
 Fn<&NcclLibrary::mem_alloc> ncclMemAlloc;
 Fn<&NcclLibrary::mem_free> ncclMemFree;
 
+// What this process has registered with its communicators: now, and in all. For tests.
+void standin_registrations(int* now, int* ever);
+
 }  // namespace echelon::standin
 }
 #pragma GCC visibility pop

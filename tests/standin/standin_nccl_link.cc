@@ -4,11 +4,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -28,15 +30,40 @@ struct Address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&where); }
 };
 
+Fd new_socket() { return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+
+// Emulated hosts have networks of their own, but the same files.
+std::string path_of(const std::string& name) {
+  const char* folder = std::getenv("TMPDIR");
+  return std::string(folder != nullptr ? folder : "/tmp") + "/" + name;
+}
+
 Address address_of(const std::string& name) {
   Address address;
   address.where.sun_family = AF_UNIX;
-  std::memcpy(address.where.sun_path + 1, name.data(), name.size());  // abstract: begins with 0
-  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const std::string path = path_of(name);
+  if (path.size() >= sizeof address.where.sun_path) give_up("too long a name: " + path);
+  std::memcpy(address.where.sun_path, path.c_str(), path.size() + 1);
+  address.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size() + 1);
   return address;
 }
 
-Fd new_socket() { return Fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+// A socket that the other ranks find, until all have come or none may come any more.
+class Door {
+ public:
+  Door(const std::string& name, int size) : path_(path_of(name)), socket_(new_socket()) {
+    const Address address = address_of(name);
+    if (bind(socket_.get(), address.get(), address.length) != 0) give_up("two ranks 0 of " + name);
+    if (listen(socket_.get(), size) != 0) give_up("nobody can come to " + name);
+  }
+  ~Door() { unlink(path_.c_str()); }
+  Door(const Door&) = delete;
+  int get() const { return socket_.get(); }
+
+ private:
+  const std::string path_;
+  const Fd socket_;
+};
 
 struct Introduction {
   int rank, size;
@@ -73,10 +100,7 @@ void pause(Clock::time_point deadline, const std::atomic<bool>& aborted) {
 std::vector<Fd> accept_all(const std::string& name, int size, const std::atomic<bool>& aborted) {
   std::vector<Fd> ends(static_cast<std::size_t>(size));
   const auto deadline = Clock::now() + kPatience;
-  const Address address = address_of(name);
-  const Fd door = new_socket();
-  if (bind(door.get(), address.get(), address.length) != 0 || listen(door.get(), size) != 0)
-    give_up("two ranks 0 of " + name);
+  const Door door(name, size);
   for (int missing = size - 1; missing > 0;) {
     pollfd ready{door.get(), POLLIN, 0};
     if (poll(&ready, 1, 0) <= 0) {
@@ -113,7 +137,7 @@ Fd connect_to(const std::string& name, Introduction me, const std::atomic<bool>&
 
 std::string new_name() {
   std::random_device random;
-  return "echelon-standin-nccl-" + std::to_string(random()) + "-" + std::to_string(random());
+  return "standin-nccl-" + std::to_string(random()) + "-" + std::to_string(random());
 }
 
 Links::Links(const std::string& name, int rank, int size, const std::atomic<bool>& aborted) {

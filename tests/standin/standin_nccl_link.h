@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections between the ranks of a communicator: the others with rank 0, by abstract sockets,
-// which every process in the network namespace can reach by name.
+// Connections between the ranks of a communicator: the others with rank 0, by sockets that are
+// files of $TMPDIR, or /tmp, so that ranks in other network namespaces find them, too. They are
+// removed when all ranks have come.
 #pragma once
 
 #include <atomic>

@@ -149,7 +149,7 @@ TEST(Snapshot, CallsThatThereCannotBeAreRefused) {
   bad.signature.kind = Signature::kStatistics;
   EXPECT_EQ(error_of({6, {bad}}), "");
   EXPECT_EQ(bad.signature.label(7), "exchange of statistics #7");
-  bad.signature.kind = static_cast<Signature::Kind>(Signature::kTimeline + 1);
+  bad.signature.kind = static_cast<Signature::Kind>(Signature::kPlan + 1);
   EXPECT_NE(error_of({6, {bad}}), "");
 }
 

@@ -36,7 +36,7 @@ const Introduction kSample = [] {
   sample.slurm_pattern = "switch.node";
   sample.settings = "plan \"\"";
   sample.pid = 77;
-  sample.gpu = {"uuid", "no\nGPU", true, "0000:2b:00.0"};
+  sample.gpu = {"uuid", "no\nGPU", 22304, "no\nNCCL", "0000:2b:00.0"};
   sample.standby = standby();
   return sample;
 }();
@@ -94,7 +94,8 @@ TEST(Introduction, RoundTrip) {
   EXPECT_EQ(back.pid, kSample.pid);
   EXPECT_EQ(back.gpu.uuid, "uuid");
   EXPECT_EQ(back.gpu.absence, "no?GPU") << "is shown to people";
-  EXPECT_TRUE(back.gpu.nccl);
+  EXPECT_EQ(back.gpu.nccl, 22304);
+  EXPECT_EQ(back.gpu.no_nccl, "no?NCCL");
   EXPECT_EQ(back.gpu.pci, "0000:2b:00.0");
   EXPECT_EQ(back.standby->text(), "10.0.0.7:40007");
   Introduction survivor = kSample;
@@ -143,6 +144,7 @@ TEST(Introduction, CpusThatAreNoneAreAnError) {
                                 .u32(0)
                                 .text("")
                                 .text("")
+                                .text("")
                                 .u32(0)
                                 .take();
   EXPECT_NE(error_of([&] { introduction_from_wire(bytes); }).find("5-2"), std::string::npos);
@@ -150,7 +152,7 @@ TEST(Introduction, CpusThatAreNoneAreAnError) {
 
 TEST(MediaAddresses, RoundTripAndNothingElse) {
   const std::string good =
-      to_wire(MediaAddresses{"net", std::string("sh\0m", 4), "ucx", "id", "no", true});
+      to_wire(MediaAddresses{"net", std::string("sh\0m", 4), "ucx", "id", "no", true, "all"});
   const MediaAddresses back = media_addresses_from_wire(good);
   EXPECT_EQ(back.network, "net");
   EXPECT_EQ(back.shared.size(), 4u);

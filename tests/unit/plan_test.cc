@@ -213,6 +213,16 @@ TEST(Choice, LargeMessagesPipelineTheHierarchyCloseToTheBound) {
   EXPECT_FALSE(c.reason.empty());
 }
 
+// 16 KiB are worth a message on a slow link; on fast links the processors ask for more in each.
+TEST(Choice, SegmentsAreAsSmallAsTheProcessorsAllow) {
+  const auto segment = [](const Layout& layout) {
+    return choose(make_shape(layout, true), ECH_ALLREDUCE, 64 << 20).best.recipe.segment;
+  };
+  EXPECT_EQ(segment(flat_cluster(4, 2, kGigabit)), 128u << 10);
+  EXPECT_EQ(segment(flat_cluster(4, 2, 10 * kGigabit)), 256u << 10);
+  EXPECT_EQ(segment(flat_cluster(8, 4, kGigabit)), 512u << 10);
+}
+
 // A member of a binomial tree for every owner sends to all others, one message each.
 TEST(Choice, ManyMessagesAreNotTakenForFewRounds) {
   const Shape shape = make_shape(flat_cluster(200, 1, kGigabit), false);

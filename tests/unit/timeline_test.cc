@@ -31,7 +31,7 @@ Program program_of_three_phases() {
   Step inside, first, second;
   inside.phase = 0;
   inside.calls.push_back(
-      {GroupAction::kReduceScatter, 0, {{{0, 2}, 0}, {{2, 4}, 1}}, Place::kInput});
+      {GroupAction::kReduceScatter, 0, 2, {{{0, 2}, 0}, {{2, 4}, 1}}, Place::kInput});
   first.phase = second.phase = 1;
   first.sends.push_back({2, {0, 1}, 0, Place::kWork});
   first.incoming.push_back({3, {1, 2}, 0, Place::kWork});

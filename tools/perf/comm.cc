@@ -92,6 +92,11 @@ bool Comm::same_everywhere(std::uint64_t value) const {
 
 void Comm::barrier() const { require(ech_barrier(comm_), "ech_barrier"); }
 
+void Comm::set_algorithm(const std::string& plan) const {
+  require(ech_comm_set_algorithm(comm_, plan.empty() ? nullptr : plan.c_str()),
+          "ech_comm_set_algorithm");
+}
+
 std::string Comm::gather(const std::string& bytes) const {
   std::string all(bytes.size() * static_cast<std::size_t>(size_), '\0');
   require(ech_allgather(bytes.data(), all.data(), bytes.size(), ECH_UINT8, comm_), "ech_allgather");
@@ -136,8 +141,7 @@ Plan Comm::explain(const ech_question& question) const {
   plan.reason = said.value("reason", "");
   plan.bound_reason = said.value("bound_reason", "");
   for (const auto& other : said.value("rejected", nlohmann::json::array()))
-    plan.others_us.emplace(without_segment(other.value("plan", "")),
-                           other.value("predicted_us", 0.0));
+    plan.others.push_back({other.value("plan", ""), other.value("predicted_us", 0.0)});
   return plan;
 }
 

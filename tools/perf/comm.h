@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "echelon/echelon.h"
 #include "tools/perf/device.h"
@@ -23,6 +23,11 @@ class Failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+struct PredictedPlan {
+  std::string name;
+  double us = 0;
+};
+
 // What ech_comm_explain says of one operation.
 struct Plan {
   std::string name;
@@ -30,7 +35,7 @@ struct Plan {
   std::optional<double> bound_us;
   std::string reason;
   std::string bound_reason;
-  std::map<std::string, double, std::less<>> others_us;  // predictions by plan, without segments
+  std::vector<PredictedPlan> others;  // cheapest first
 };
 
 // "ring" of "ring@1MiB".
@@ -71,6 +76,7 @@ class Comm {
   void max(std::span<double> values) const;
   bool same_everywhere(std::uint64_t value) const;
   void barrier() const;
+  void set_algorithm(const std::string& plan) const;   // "": as the library chooses
   std::string gather(const std::string& bytes) const;  // as many on each rank, by rank
 
   // Throws Failure on all ranks when `fault` is not "" on one: that, or `elsewhere`.

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
@@ -75,8 +76,10 @@ Plan plan_of(const Comm& comm, const Comm& judge, const Case& c) {
   if (&judge == &comm) return plan;
   const Plan judged = judge.explain(question_of(judge, c));
   plan.bound_us = judged.bound_us;
-  const auto other = judged.others_us.find(without_segment(plan.name));
-  if (other != judged.others_us.end()) plan.predicted_us = other->second;
+  const auto other = std::ranges::find_if(judged.others, [&](const PredictedPlan& p) {
+    return without_segment(p.name) == without_segment(plan.name);
+  });
+  if (other != judged.others.end()) plan.predicted_us = other->us;
   return plan;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/cuda/device_alloc.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,11 +15,15 @@ namespace {
 struct Allocation {
   std::unique_ptr<DeviceContext> device;
   DeviceBytes memory;
+  DeviceBlock block;
 };
 
 struct Registry {
   std::mutex mutex;
   std::map<void*, Allocation> allocations;
+  std::map<std::uint64_t, std::function<void(std::uint64_t)>> watches;
+  std::uint64_t watches_made = 0;
+  std::atomic<std::uint64_t> changes = 0;
 };
 
 // Never destroyed: memory may be freed while the process ends.
@@ -50,7 +55,9 @@ void* device_alloc(std::size_t bytes) {
   void* const memory = made.memory.get();
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
+  made.block = {made.memory.get(), bytes, all.changes + 1};
   all.allocations.emplace(memory, std::move(made));
+  ++all.changes;
   return memory;
 }
 
@@ -58,8 +65,35 @@ bool device_free(void* memory) {
   Registry& all = registry();
   std::unique_lock lock(all.mutex);
   const auto freed = all.allocations.extract(memory);
+  if (!freed.empty()) {
+    ++all.changes;
+    for (const auto& [id, tell] : all.watches) tell(freed.mapped().block.number);
+  }
   lock.unlock();  // freeing may take long
   return !freed.empty();
+}
+
+std::vector<DeviceBlock> device_blocks() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  std::vector<DeviceBlock> blocks;
+  for (const auto& [memory, allocation] : all.allocations) blocks.push_back(allocation.block);
+  return blocks;
+}
+
+std::uint64_t device_blocks_changes() { return registry().changes; }
+
+DeviceFreeWatch::DeviceFreeWatch(std::function<void(std::uint64_t number)> freed) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  id_ = ++all.watches_made;
+  all.watches.emplace(id_, std::move(freed));
+}
+
+DeviceFreeWatch::~DeviceFreeWatch() {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  all.watches.erase(id_);
 }
 
 }  // namespace echelon

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/nccl/nccl_group.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -10,6 +12,7 @@
 #include "lib/base/dtype.h"
 #include "transports/cuda/stream_news.h"
 #include "transports/nccl/nccl_comm.h"
+#include "transports/nccl/registrations.h"
 
 namespace echelon {
 namespace {
@@ -44,18 +47,27 @@ bool is_regular(GroupAction action, std::span<const GroupPart> parts, int size) 
   return true;
 }
 
+NcclUniqueId id_from(const std::string& bytes) {
+  NcclUniqueId id;
+  if (bytes.size() != sizeof id.bytes)
+    throw invalid("the first member of a group of GPUs gave no id of NCCL");
+  std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
+  return id;
+}
+
 class NcclGroup final : public GroupEngine {
  public:
-  NcclGroup(const NcclGroupOptions& options, const NcclUniqueId& id, int self, int size)
+  NcclGroup(const NcclGroupOptions& options, std::span<const NcclMembership> groups)
       : nccl_(*options.nccl),
         device_(*options.device),
-        id_(id),
-        self_(self),
-        size_(size),
-        comm_(nccl_, device_),
+        registers_(options.registers),
+        registrations_(nccl_, device_,
+                       [log = options.log](const std::string& line) { log(ECH_LOG_WARN, line); }),
         news_(device_),
         stream_(make_stream(device_)),
         lanes_(static_cast<std::size_t>(options.lanes)) {
+    for (const NcclMembership& group : groups)
+      circles_.push_back(std::make_unique<Circle>(group, nccl_, device_));
     for (Lane& lane : lanes_) lane.event = make_event(device_);
     nothing_ = allocate_device(device_, 1);
   }
@@ -88,18 +100,29 @@ class NcclGroup final : public GroupEngine {
     bool busy = false, called = false;
   };
 
+  // One of the groups.
+  struct Circle {
+    Circle(const NcclMembership& group, const NcclLibrary& nccl, const DeviceContext& device)
+        : id(id_from(group.id)), self(group.self), size(group.size), comm(nccl, device) {}
+    const NcclUniqueId id;
+    const int self, size;
+    NcclCommunicator comm;
+  };
+
+  Circle& circle_of(const GroupWork& work);
   bool call_next();
-  void call(const Waiting& next);
-  void call_regular(const GroupWork& work);
-  void call_part(const GroupWork& work, const GroupPart& part);
+  bool take_up();
+  void call(Circle& circle, const Waiting& next);
+  void call_regular(const Circle& circle, const GroupWork& work);
+  void call_part(const Circle& circle, const GroupWork& work, const GroupPart& part);
   bool look_at_lanes();
   bool end() noexcept;
 
   const NcclLibrary& nccl_;
   const DeviceContext& device_;
-  const NcclUniqueId id_;
-  const int self_, size_;
-  NcclCommunicator comm_;
+  const bool registers_;
+  std::vector<std::unique_ptr<Circle>> circles_;  // the smaller first
+  NcclRegistrations registrations_;               // of the callers' memory
   StreamNews news_;
   OwnedStream stream_;
   DeviceBytes nothing_;  // for a call without parts
@@ -107,6 +130,7 @@ class NcclGroup final : public GroupEngine {
   std::map<std::uint64_t, Waiting> waiting_;  // by turn
   std::uint64_t turn_ = 0;                    // of the next call
   int calling_ = -1;                          // the lane whose call NCCL has not taken up yet
+  Circle* called_ = nullptr;                  // and of whom it is
   std::uint64_t bytes_ = 0;
   std::atomic<bool> aborted_ = false;
   bool ended_ = false;
@@ -122,84 +146,106 @@ void NcclGroup::start(int lane, const GroupWork& work) {
 
 bool NcclGroup::progress() {
   if (aborted_.load(std::memory_order_acquire)) return end();
+  if (registers_) registrations_.refresh();
+  const std::lock_guard lock(registrations_.mutex());
   bool moved = false;
   while (call_next()) moved = true;
   return look_at_lanes() || moved;
 }
 
+NcclGroup::Circle& NcclGroup::circle_of(const GroupWork& work) {
+  if (circles_.size() == 1) return *circles_.front();
+  const auto at = std::ranges::find_if(
+      circles_, [&](const auto& circle) { return circle->size == work.members; });
+  if (at == circles_.end()) throw invalid(fmt::format("no group of {} GPUs", work.members));
+  return **at;
+}
+
 // One step towards the call whose turn it is. False when there is none, or NCCL is not ready.
 bool NcclGroup::call_next() {
+  if (calling_ >= 0) return take_up();
   const auto next = waiting_.find(turn_);
-  if (next == waiting_.end() && calling_ < 0) return false;
-  if (!comm_.started()) comm_.start(id_, self_, size_);
-  if (!comm_.ready()) return false;
-  if (calling_ >= 0) {
-    Lane& lane = lanes_[static_cast<std::size_t>(calling_)];
-    const DeviceScope scope(device_);
-    device_.check(device_.cuda().event_record(lane.event.get(), stream_.get()), "cuEventRecord");
-    lane.called = true;
-    calling_ = -1;
-    return true;
-  }
-  call(next->second);
+  if (next == waiting_.end()) return false;
+  Circle& circle = circle_of(next->second.work);
+  if (!circle.comm.started()) circle.comm.start(circle.id, circle.self, circle.size);
+  if (!circle.comm.ready()) return false;
+  registrations_.know(circle.comm.get(), next->second.work.input);
+  registrations_.know(circle.comm.get(), next->second.work.output);
+  if (!circle.comm.ready()) return false;
+  call(circle, next->second);
   calling_ = next->second.lane;
+  called_ = &circle;
   waiting_.erase(next);
   ++turn_;
   return true;
 }
 
-void NcclGroup::call(const Waiting& next) {
-  const GroupWork& work = next.work;
+// Whether what was called last is in the stream.
+bool NcclGroup::take_up() {
+  if (!called_->comm.ready()) return false;
+  Lane& lane = lanes_[static_cast<std::size_t>(calling_)];
   const DeviceScope scope(device_);
-  comm_.begin();
+  device_.check(device_.cuda().event_record(lane.event.get(), stream_.get()), "cuEventRecord");
+  lane.called = true;
+  calling_ = -1;
+  return true;
+}
+
+void NcclGroup::call(Circle& circle, const Waiting& next) {
+  const GroupWork& work = next.work;
+  NcclCommunicator& comm = circle.comm;
+  const DeviceScope scope(device_);
+  comm.begin();
   if (next.parts.empty()) {
-    comm_.check(nccl_.all_reduce(nothing_.get(), nothing_.get(), 1, kNcclUint8, kNcclMax,
-                                 comm_.get(), stream_.get()),
-                "ncclAllReduce");
-  } else if (is_regular(work.action, next.parts, size_)) {
-    call_regular(work);
+    comm.check(nccl_.all_reduce(nothing_.get(), nothing_.get(), 1, kNcclUint8, kNcclMax, comm.get(),
+                                stream_.get()),
+               "ncclAllReduce");
+  } else if (is_regular(work.action, next.parts, circle.size)) {
+    call_regular(circle, work);
   } else {
     for (const GroupPart& part : next.parts)
-      if (part.bytes > 0) call_part(work, part);
+      if (part.bytes > 0) call_part(circle, work, part);
   }
-  comm_.end();
+  comm.end();
 }
 
-void NcclGroup::call_regular(const GroupWork& work) {
+void NcclGroup::call_regular(const Circle& circle, const GroupWork& work) {
+  const NcclCommunicator& comm = circle.comm;
   const GroupPart& first = work.parts.front();
-  const GroupPart& own = work.parts[static_cast<std::size_t>(self_)];
+  const GroupPart& own = work.parts[static_cast<std::size_t>(circle.self)];
   const std::size_t count = first.bytes / size_of(work.dtype);
-  bytes_ += first.bytes * static_cast<std::size_t>(size_ - 1);
+  bytes_ += first.bytes * static_cast<std::size_t>(circle.size - 1);
   if (work.action == GroupAction::kReduceScatter)
-    comm_.check(nccl_.reduce_scatter(work.input + first.input_offset,
-                                     work.output + own.output_offset, count, nccl_type(work.dtype),
-                                     op_of(work.op), comm_.get(), stream_.get()),
-                "ncclReduceScatter");
+    comm.check(nccl_.reduce_scatter(work.input + first.input_offset,
+                                    work.output + own.output_offset, count, nccl_type(work.dtype),
+                                    op_of(work.op), comm.get(), stream_.get()),
+               "ncclReduceScatter");
   else
-    comm_.check(nccl_.all_gather(work.input + own.input_offset, work.output + first.output_offset,
-                                 count, nccl_type(work.dtype), comm_.get(), stream_.get()),
-                "ncclAllGather");
+    comm.check(nccl_.all_gather(work.input + own.input_offset, work.output + first.output_offset,
+                                count, nccl_type(work.dtype), comm.get(), stream_.get()),
+               "ncclAllGather");
 }
 
-void NcclGroup::call_part(const GroupWork& work, const GroupPart& part) {
+void NcclGroup::call_part(const Circle& circle, const GroupWork& work, const GroupPart& part) {
+  const NcclCommunicator& comm = circle.comm;
   const std::byte* in = work.input + part.input_offset;
   std::byte* out = work.output + part.output_offset;
   const std::size_t count = part.bytes / size_of(work.dtype);
   const NcclType type = nccl_type(work.dtype);
-  const bool owner = part.owner == self_;
+  const bool owner = part.owner == circle.self;
   if (work.action == GroupAction::kAllreduce) {
     bytes_ += part.bytes * 2;
-    comm_.check(nccl_.all_reduce(in, out, count, type, op_of(work.op), comm_.get(), stream_.get()),
-                "ncclAllReduce");
+    comm.check(nccl_.all_reduce(in, out, count, type, op_of(work.op), comm.get(), stream_.get()),
+               "ncclAllReduce");
   } else if (work.action == GroupAction::kReduceScatter) {
     if (owner) bytes_ += part.bytes;
-    comm_.check(nccl_.reduce(in, owner ? out : nullptr, count, type, op_of(work.op), part.owner,
-                             comm_.get(), stream_.get()),
-                "ncclReduce");
+    comm.check(nccl_.reduce(in, owner ? out : nullptr, count, type, op_of(work.op), part.owner,
+                            comm.get(), stream_.get()),
+               "ncclReduce");
   } else {
     if (!owner) bytes_ += part.bytes;
-    comm_.check(
-        nccl_.broadcast(owner ? in : out, out, count, type, part.owner, comm_.get(), stream_.get()),
+    comm.check(
+        nccl_.broadcast(owner ? in : out, out, count, type, part.owner, comm.get(), stream_.get()),
         "ncclBroadcast");
   }
 }
@@ -233,7 +279,14 @@ bool NcclGroup::arm() {
 bool NcclGroup::end() noexcept {
   if (ended_) return false;
   ended_ = true;
-  comm_.abort();
+  {
+    const std::lock_guard lock(registrations_.mutex());
+    for (const auto& circle : circles_) registrations_.forget(circle->comm.get());
+  }
+  // In a group, so that the calls of all are told to end before the end of any is waited for.
+  nccl_.group_start();
+  for (const auto& circle : circles_) circle->comm.abort();
+  nccl_.group_end();
   CudaContext context = nullptr;
   if (device_.cuda().ctx_push_current(device_.context()) == kCudaSuccess) {
     device_.cuda().stream_synchronize(stream_.get());
@@ -247,34 +300,38 @@ bool NcclGroup::end() noexcept {
 
 class NcclMedium final : public GroupMedium {
  public:
-  explicit NcclMedium(const NcclGroupOptions& options) : options_(options) {
-    if (!options_.first) return;
-    NcclUniqueId id;
-    const NcclResult result = options_.nccl->get_unique_id(&id);
-    if (result != kNcclSuccess)
-      throw nccl_error(*options_.nccl, result, "ncclGetUniqueId", nullptr);
-    address_.assign(id.bytes, sizeof id.bytes);
-  }
+  NcclMedium(const NcclGroupOptions& options, bool first)
+      : options_(options), address_(first ? new_nccl_id(*options.nccl) : "") {}
 
   std::string address() const override { return address_; }
 
   std::unique_ptr<GroupEngine> connect(int self, std::span<const std::string> members) override {
-    NcclUniqueId id;
-    if (members.empty() || members[0].size() != sizeof id.bytes)
-      throw invalid("the first member of a group of GPUs gave no id of NCCL");
-    std::memcpy(id.bytes, members[0].data(), sizeof id.bytes);
-    return std::make_unique<NcclGroup>(options_, id, self, static_cast<int>(members.size()));
+    const NcclMembership group{members.empty() ? "" : members[0], self,
+                               static_cast<int>(members.size())};
+    return join_nccl(options_, {&group, 1});
   }
 
  private:
   const NcclGroupOptions options_;
-  std::string address_;
+  const std::string address_;
 };
 
 }  // namespace
 
-std::unique_ptr<GroupMedium> make_nccl_group(const NcclGroupOptions& options) {
-  return std::make_unique<NcclMedium>(options);
+std::string new_nccl_id(const NcclLibrary& nccl) {
+  NcclUniqueId id;
+  const NcclResult result = nccl.get_unique_id(&id);
+  if (result != kNcclSuccess) throw nccl_error(nccl, result, "ncclGetUniqueId", nullptr);
+  return {id.bytes, sizeof id.bytes};
+}
+
+std::unique_ptr<GroupEngine> join_nccl(const NcclGroupOptions& options,
+                                       std::span<const NcclMembership> groups) {
+  return std::make_unique<NcclGroup>(options, groups);
+}
+
+std::unique_ptr<GroupMedium> make_nccl_group(const NcclGroupOptions& options, bool first) {
+  return std::make_unique<NcclMedium>(options, first);
 }
 
 }  // namespace echelon

@@ -6,30 +6,15 @@
 #include <gtest/gtest.h>
 
 #include "lib/plan/choose.h"
+#include "tests/unit/fabric/gpu_world.h"
 
 namespace echelon {
 namespace {
 
-constexpr NvLinkEnd gpu(int index) { return {NvLinkEnd::Kind::kGpu, index}; }
-constexpr NvLinkEnd nvswitch(int index) { return {NvLinkEnd::Kind::kSwitch, index}; }
-
-// GPUs below one PCI bridge with a link of 32 GB/s, each with one of 16 GB/s.
-Host host_with_gpus(int count) {
-  Host host;
-  host.name = "a";
-  host.pci.push_back({PciNode::Kind::kRootComplex, "", -1, 0, {}});
-  host.pci.push_back({PciNode::Kind::kBridge, "0000:01:00.0", 0, 0, {32e9, Source::kDevice}});
-  for (int i = 0; i < count; ++i) {
-    const std::string address = fmt::format("0000:{:02x}:00.0", 16 + i);
-    host.pci.push_back({PciNode::Kind::kDevice, address, 1, 0, {16e9, Source::kDevice}});
-    host.gpus.push_back({});
-    host.gpus.back().pci = address;
-  }
-  host.nics.push_back({});
-  host.nics[0].name = "eth0";
-  host.nics[0].bytes_per_second = {12.5e9, Source::kFile};
-  return host;
-}
+using test::gpu;
+using test::host_with_gpus;
+using test::nvswitch;
+using test::PlannedGpus;
 
 std::vector<int> first(int count) {
   std::vector<int> gpus;
@@ -101,23 +86,8 @@ TEST(LinkToMemory, ABridgeAboveOneAloneDoesNotNarrowIt) {
   EXPECT_FALSE(link_to_memory(host, first(1)));
 }
 
-struct World {
-  Fabric fabric;
-  std::vector<RankPlace> places;
-  explicit World(int hosts) {
-    for (int h = 0; h < hosts; ++h) {
-      fabric.hosts.push_back(host_with_gpus(2));
-      fabric.hosts.back().name = fabric.hosts.back().id = fmt::format("host{}", h);
-    }
-    places = spread_ranks(fabric, 0);
-  }
-  Layout layout(GpuUse use = {true, true}) const {
-    return layout_of_gpus(make_layout(fabric, places), fabric, places, use);
-  }
-};
-
 TEST(LayoutOfGpus, GuessesAreOfTheSourceDefault) {
-  World world(2);
+  PlannedGpus world(2);
   for (Host& host : world.fabric.hosts) host.pci.clear();
   const Layout layout = world.layout();
   EXPECT_EQ(validate(layout), "");
@@ -131,7 +101,7 @@ TEST(LayoutOfGpus, GuessesAreOfTheSourceDefault) {
 }
 
 TEST(LayoutOfGpus, TakesWhatEveryHostHas) {
-  World world(2);
+  PlannedGpus world(2);
   world.fabric.hosts[1].nvlinks = {{gpu(0), gpu(1), 4, {100e9, Source::kDevice}}};
   world.fabric.hosts[1].pci[1].bytes_per_second.value = 10e9;
   const Layout layout = world.layout();
@@ -145,7 +115,7 @@ TEST(LayoutOfGpus, TakesWhatEveryHostHas) {
 }
 
 TEST(LayoutOfGpus, TheFabricFileGoesFirstWhereItSpeaksOfGpus) {
-  World world(2);
+  PlannedGpus world(2);
   world.fabric.tiers = {{TierKind::kHost, LinkKind::kNvlink, {200e9, Source::kFile}, {}}};
   EXPECT_EQ(world.layout().tier(TierKind::kHost)->groups[0].link.bytes_per_second, 200e9);
   EXPECT_EQ(world.layout().tier(TierKind::kHost)->groups[0].link.source, Source::kFile);
@@ -154,7 +124,7 @@ TEST(LayoutOfGpus, TheFabricFileGoesFirstWhereItSpeaksOfGpus) {
 }
 
 Shape shape_with(std::optional<Link> staging) {
-  const World world(2);
+  const PlannedGpus world(2);
   Layout layout = world.layout();
   layout.staging = staging;
   Shape shape = make_shape(layout, true);
@@ -190,14 +160,14 @@ TEST(Staging, OfOneSegmentIsHiddenByTheNetworkOfOthersOrHidesIt) {
 }
 
 TEST(Staging, DoesNotConcernWhatNcclDoes) {
-  const World world(1);
+  const PlannedGpus world(1);
   Layout layout = world.layout();
   layout.staging->bytes_per_second = 1;
   EXPECT_LT(time_of(make_shape(layout, true), "native"), 1);
 }
 
 TEST(Explanation, SaysTheSourceOfEveryNumber) {
-  World world(2);
+  PlannedGpus world(2);
   for (Host& host : world.fabric.hosts)
     host.nvlinks = {{gpu(0), gpu(1), 4, {100e9, Source::kDevice}}};
   const Choice choice = choose(make_shape(world.layout(), true), ECH_ALLREDUCE, kBytes);

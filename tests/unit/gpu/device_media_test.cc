@@ -117,7 +117,7 @@ struct Meeting {
 };
 
 DeviceParts connect(int self, bool reaches_gpus, Seen& seen, Meeting& meeting) {
-  DeviceMedia media({self}, self, Options{},
+  DeviceMedia media({{self}}, self, Options{},
                     [&] { return std::make_unique<Network>(reaches_gpus, seen); });
   media.tell(meeting.addresses[self]);
   EXPECT_EQ(meeting.addresses[self].gpu_absence, "");

@@ -48,6 +48,29 @@ TEST(PlanJson, IsOneObjectPerSizeWithTheBound) {
   EXPECT_FALSE(all[1]["reason"].get<std::string>().empty());
 }
 
+TEST(PlanText, TakesWhatWasMeasuredOnSuchMachines) {
+  const Fabric fabric = fabric_of(2, 2);
+  const std::vector<int> hosts = {0, 0, 1, 1};
+  const MeasuredPlan measured{parse_recipe("ring"), 212e-6, parse_recipe("native/ring"), 260e-6};
+  PlanQuestion question;
+  question.sizes = {3000, 5000};
+  question.tuning = Tuning{machine_key(fabric, hosts), {{ECH_ALLREDUCE, 2048, 4096, measured, 5}}};
+  const std::string text = plan_text(fabric, question);
+  EXPECT_NE(
+      text.find("measured by echelon tune: 212 us, the model's choice native/ring took 260 us"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("measured by"), text.rfind("measured by")) << "5000 bytes were not measured";
+  question.algorithm = "ring";
+  EXPECT_EQ(plan_text(fabric, question).find("measured by"), std::string::npos);
+  question.algorithm.clear();
+  question.tuning->machine.texts[5] = "9";
+  const std::string other = plan_text(fabric, question);
+  EXPECT_EQ(other.find("measured by"), std::string::npos);
+  EXPECT_NE(other.find("note: what was measured is left aside: cores is"), std::string::npos)
+      << other;
+}
+
 TEST(PlanJson, RejectedOnDemandAndOverride) {
   PlanQuestion question;
   question.sizes = {1 << 20};

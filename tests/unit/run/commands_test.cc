@@ -30,7 +30,7 @@ TEST_P(Mistaken, IsOneLineThatNamesItAndWhatThereIs) {
     EXPECT_NE(r.err.find(part), std::string::npos) << part << "\n" << r.err;
 }
 
-const std::string kCommands = "doctor, perf, plan, run, topo";
+const std::string kCommands = "doctor, perf, plan, run, topo, tune";
 const std::string kCollectives = "allreduce, reduce_scatter, allgather, broadcast, reduce, barrier";
 const std::string kFile = "fabrics/no-such.toml";
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `echelon tune` has measured: which plan was quickest for which operations, and on which
+// machines. docs/plans.md describes the file.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/plan/choose.h"
+#include "lib/tuning/machine_key.h"
+
+namespace echelon {
+
+// For operations of more than `above` and up to `up_to` bytes of the whole vector. A class of sizes
+// between two powers of two is served by what holds for its largest size.
+struct TunedPlan {
+  ech_collective collective = ECH_ALLREDUCE;
+  std::size_t above = 0, up_to = 0;
+  MeasuredPlan plan;
+  int samples = 0;
+
+  friend bool operator==(const TunedPlan&, const TunedPlan&) = default;
+};
+
+struct Tuning {
+  MachineKey machine;
+  std::vector<TunedPlan> plans;  // of each collective, ascending and apart
+
+  friend bool operator==(const Tuning&, const Tuning&) = default;
+};
+
+inline constexpr int kTuningVersion = 1;
+
+// nullptr: nothing was measured for it.
+const TunedPlan* find_tuned(std::span<const TunedPlan> plans, ech_collective collective,
+                            std::size_t bytes);
+
+// Whether some plan needs messages between ranks of one host.
+bool needs_messages(std::span<const TunedPlan> plans);
+
+// Throws ECH_ERR_INVALID that names the first plan that cannot be made on `shape`.
+void require_possible(const Tuning& tuning, const Shape& shape);
+
+// ---- as a file
+
+// Throws ECH_ERR_INVALID, "file:line: ...". `file` is only used in messages.
+Tuning parse_tuning(std::string_view text, std::string_view file);
+
+// TOML that parses back to the same; times have been rounded to nanoseconds before.
+std::string to_toml(const Tuning& tuning);
+
+}  // namespace echelon

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bench/regret with tiny limits: a table per shape, and what it comes to."""
+import re
+import subprocess
+import sys
+
+script, program = sys.argv[1:]
+done = subprocess.run([sys.executable, script, "--program", program, "-s", "2", "-s", "2", "-b", "4", "-e", "64K",
+                       "-f", "16384", "--time", "2"], capture_output=True, text=True, timeout=100)
+assert done.returncode == 0, done.stderr
+text = done.stdout
+rows = re.findall(r"^\| allreduce \| (\S+ \S+) \| native\S* \| [\d.e+]+ \| \S+ \| [\d.e+]+ \| ([\d.]+) \| (\d+) \|$", text, re.M)
+assert [size for size, _, _ in rows] == ["4 B", "64 KiB"] * 2, text
+assert all(float(ratio) >= 1 for _, ratio, _ in rows), "the best is not the best\n" + text
+assert all(int(tried) > 1 for _, _, tried in rows), text
+for title, times in (("### one host, 2 ranks", 2), ("### All shapes", 1)):
+    assert text.count(title) == times, text
+assert len(re.findall(r"^The choice is within 10 % of the best in \d of 2 cells, at worst [\d.]+ x\.$", text, re.M)) == 2, text
+assert re.search(r"in \d of 4 cells", text), text

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/tune/run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <stdexcept>
+
+#include "lib/fabric/formats.h"
+#include "lib/tuning/tuning.h"
+#include "tools/perf/progress.h"
+#include "tools/perf/report.h"
+#include "tools/perf/table.h"
+#include "tools/perf/words.h"
+#include "tools/tune/candidates.h"
+#include "tools/tune/contest.h"
+#include "tools/tune/report.h"
+
+namespace echelon::tune {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using perf::Comm;
+using perf::Failure;
+
+constexpr double kLeastWeight = 2e-3;  // s; what a cell costs besides its operations
+constexpr double kForTrying = 0.4;     // of a cell's time
+
+// One operation, and what the model says of it.
+struct Cell {
+  perf::Case what;
+  std::size_t above = 0, bytes = 0;
+  perf::Plan plan;
+
+  double weight() const { return plan.predicted_us.value_or(0) * 1e-6 + kLeastWeight; }
+};
+
+ech_question question_of(const perf::Case& c) {
+  ech_question question = ECH_QUESTION_INIT;
+  question.collective = c.collective;
+  question.op = c.op;
+  question.dtype = c.dtype;
+  question.count = c.count;
+  return question;
+}
+
+// A row holds from where the one before ends; the first one for its class of sizes.
+std::vector<Cell> cells_of(const Comm& comm, const Settings& settings) {
+  std::vector<Cell> cells;
+  for (ech_collective collective : settings.collectives) {
+    std::size_t last = 0;
+    const int parts = perf::has_parts(collective) ? comm.size() : 1;
+    const std::size_t least = std::bit_ceil(std::size_t{4} * parts);  // an element for each
+    for (std::size_t size : perf::sizes(settings.range)) {
+      const std::size_t bytes = std::bit_ceil(std::max(size, least));
+      if (bytes == last) continue;
+      Cell cell;
+      cell.what.collective = collective;
+      cell.what.count = perf::count_for(bytes, cell.what, comm.size());
+      cell.above = last != 0 ? last : bytes == least ? 0 : bytes / 2;
+      cell.bytes = last = bytes;
+      cell.plan = comm.explain(question_of(cell.what));
+      cells.push_back(std::move(cell));
+    }
+  }
+  return cells;
+}
+
+PredictedRecipe predicted(const std::string& plan, double us) {
+  return {parse_recipe(plan), us * 1e-6};
+}
+
+// The model's choice first. On one host it has only one while nobody asks for messages.
+std::vector<Recipe> recipes_of(const Arena& arena, const Cell& cell, double factor) {
+  arena.forced.set_algorithm("");
+  const perf::Plan plan = arena.forced.explain(question_of(cell.what));
+  std::vector<PredictedRecipe> all{predicted(plan.name, plan.predicted_us.value_or(0))};
+  for (const perf::PredictedPlan& other : plan.others)
+    all.push_back(predicted(other.name, other.us));
+  std::vector<Recipe> recipes{parse_recipe(cell.plan.name)};
+  for (const PredictedRecipe& p : within(std::move(all), factor)) recipes.push_back(p.recipe);
+  return recipes;
+}
+
+class Run {
+ public:
+  Run(const Arena& arena, const Settings& settings)
+      : arena_(arena), settings_(settings), progress_(arena.plain.leader()) {}
+
+  // The rows that were measured.
+  std::vector<TunedPlan> all() {
+    const std::vector<Cell> cells = cells_of(arena_.plain, settings_);
+    std::vector<perf::Case> cases;
+    for (const Cell& cell : cells) cases.push_back(cell.what);
+    perf::Buffers buffers = perf::buffers_for(cases, arena_.plain.size(), {});
+    double weights = 0;
+    for (const Cell& cell : cells) weights += cell.weight();
+    say(header(settings_.json));
+    for (const Cell& cell : cells) {
+      const double left = settings_.seconds - arena_.plain.max(passed());
+      if (left <= 0) break;
+      measure(cell, buffers, left * cell.weight() / weights);
+      weights -= cell.weight();
+    }
+    finish(cells.size());
+    return rows_;
+  }
+
+ private:
+  double passed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+  void say(const std::string& text) const {
+    if (!arena_.plain.leader()) return;
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  }
+
+  void measure(const Cell& cell, perf::Buffers& buffers, double seconds) {
+    progress_.show(fmt::format("{} of {}, {:.0f} of {:.0f} s ...", perf::name(cell.what.collective),
+                               perf::bytes_text(cell.bytes), passed(), settings_.seconds));
+    perf::Trial trial(arena_.forced, buffers, cell.what);
+    trial.prepare();
+    Contest contest(arena_, trial, cell.bytes);
+    contest.try_once(recipes_of(arena_, cell, settings_.within), kForTrying * seconds);
+    contest.decide(seconds);
+    add(cell, contest);
+    progress_.clear();
+    say(line(verdicts_.back(), settings_.json));
+  }
+
+  void add(const Cell& cell, const Contest& contest) {
+    const auto timed = [](const Contestant& c) {
+      return TimedRecipe{c.recipe, std::round(c.median() * 1e9) / 1e9};
+    };
+    const Contestant& best = contest.best();
+    verdicts_.push_back({cell.what.collective, cell.bytes, timed(contest.model()), timed(best),
+                         static_cast<int>(best.seconds.size()), contest.tried()});
+    const Verdict& v = verdicts_.back();
+    rows_.push_back({v.collective,
+                     cell.above,
+                     cell.bytes,
+                     {kept(v).recipe, kept(v).seconds, v.model.recipe, v.model.seconds},
+                     v.samples});
+  }
+
+  void finish(std::size_t cells) const {
+    if (!settings_.json) say(summary(verdicts_));
+    if (verdicts_.size() == cells || !arena_.plain.leader()) return;
+    fmt::print(settings_.json ? stderr : stdout,
+               "# time is up: {} of {} operations were measured; --time gives more\n",
+               verdicts_.size(), cells);
+  }
+
+  const Arena arena_;
+  const Settings& settings_;
+  const Clock::time_point begin_ = Clock::now();
+  perf::Progress progress_;
+  std::vector<Verdict> verdicts_;
+  std::vector<TunedPlan> rows_;
+};
+
+// What the library will compute of the same communicator.
+MachineKey key_of(const Comm& comm) {
+  const int mine = comm.host();
+  const std::string all = comm.gather({reinterpret_cast<const char*>(&mine), sizeof mine});
+  std::vector<int> hosts(static_cast<std::size_t>(comm.size()));
+  std::memcpy(hosts.data(), all.data(), all.size());
+  const Fabric fabric = expand(parse_fabric_file(comm.fabric(ECH_JSON), "the fabric"));
+  if (fabric.hosts.size() != static_cast<std::size_t>(comm.hosts()))
+    throw Failure(
+        "two hosts have one name, so a file cannot say on which machines it was measured");
+  return machine_key(fabric, hosts);
+}
+
+// Written beside the file and then put in its place, which must be possible before hours pass.
+class OutputFile {
+ public:
+  OutputFile(const Comm& comm, const std::string& path) : comm_(comm), path_(path) {
+    std::string fault;
+    if (comm.leader() && !path.empty()) {
+      stream_.open(path + ".part");
+      if (!stream_) fault = fmt::format("-o {}: {}", path, std::strerror(errno));
+    }
+    tell(fault);
+  }
+
+  ~OutputFile() {
+    if (stream_.is_open()) std::remove((path_ + ".part").c_str());
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(const std::string& text) {
+    std::string fault;
+    if (stream_.is_open()) {
+      stream_ << text;
+      stream_.close();
+      const bool done =
+          stream_.good() && std::rename((path_ + ".part").c_str(), path_.c_str()) == 0;
+      if (done) return tell("");
+      fault = fmt::format("-o {}: {}", path_, std::strerror(errno));
+      std::remove((path_ + ".part").c_str());
+    }
+    tell(fault);
+  }
+
+ private:
+  // All ranks say what rank 0 has found: the first one that ends takes the others along.
+  void tell(std::string fault) const {
+    constexpr std::size_t kLongest = 512;
+    fault.resize(kLongest);
+    const std::string first = comm_.gather(fault).substr(0, kLongest);
+    if (first[0] != '\0') throw Failure(first.c_str());
+  }
+
+  const Comm& comm_;
+  const std::string path_;
+  std::ofstream stream_;
+};
+
+}  // namespace
+
+void run(const Settings& settings) {
+  perf::sizes(settings.range);  // contradictions are found before anything is connected
+  const Comm plain("");
+  if (plain.size() == 1)
+    throw std::invalid_argument("one rank has nothing to exchange: expected 2");
+  OutputFile file(plain, settings.output);
+  Tuning tuning;
+  tuning.machine = key_of(plain);
+  const Comm forced(plain, plain.hosts() == 1 ? "native" : "");
+  if (plain.leader() && !settings.json)
+    fmt::print("# {}, up to {:.0f} s{}\n", perf::shape_text(plain), settings.seconds,
+               settings.within > 0
+                   ? fmt::format("; plans predicted at more than {} x the best are left out",
+                                 settings.within)
+                   : "; all plans");
+  tuning.plans = Run({plain, forced}, settings).all();
+  file.write(to_toml(tuning));
+}
+
+}  // namespace echelon::tune
