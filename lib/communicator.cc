@@ -222,7 +222,7 @@ Communicator::Call Communicator::call_of(const Invocation& in) {
   call.timed = is_timed(call.task, engine_.next_sequence());
   call.task.name = number_of_name(in);
   call.task.metered = notes_.is_metered(call.task.bytes);
-  if (call.task.metered) notes_.begin_metering();
+  if (call.task.metered) notes_.begin_metering(engine_.counters().gave_way);
   return call;
 }
 

@@ -66,7 +66,8 @@ void Communicator::close_period() {
   try {
     exchange.sequence = engine_.next_sequence();
     exchange.timed = notes_.timed();
-    exchange.mine = notes_.close_period(engine_.meter().take(Clock::now()));
+    exchange.mine =
+        notes_.close_period(engine_.meter().take(Clock::now()), engine_.counters().gave_way);
     exchange.all.resize(size());
     const Invocation gather{ECH_ALLGATHER, &exchange.mine, exchange.all.data(), sizeof(Notes)};
     exchange.operation = engine_.start(task_of(gather, signature));

@@ -16,7 +16,7 @@ namespace {
 // Of the time that it waited, what a rank may have been away or without a core while others may
 // have waited for it to move their messages. Beyond that, how long those took says nothing of the
 // links.
-constexpr double kMostAbsence = 0.125;
+constexpr double kMostAbsence = 0.25;
 
 // Of this thread, since it began; 0 where the kernel does not tell.
 double starved_so_far() {
@@ -63,15 +63,19 @@ void NoteBook::came_back() {
   left_ = Time();
 }
 
-void NoteBook::begin_metering() { starved_before_ = starved_so_far(); }
+void NoteBook::begin_metering(std::chrono::nanoseconds gave_way) {
+  starved_before_ = starved_so_far() - seconds(gave_way);
+}
 
-Notes NoteBook::close_period(const std::vector<LinkMeter::Total>& sent) {
+Notes NoteBook::close_period(const std::vector<LinkMeter::Total>& sent,
+                             std::chrono::nanoseconds gave_way) {
   Notes notes;
   notes.waited = seconds(std::exchange(waited_, {}));
   notes.absent = seconds(std::exchange(absent_, {}));
   notes.shared = shared_ || under_way_ > 0 ? 1 : 0;
   shared_ = under_way_ > 0;
-  if (metered_) notes.starved = std::max(0.0, starved_so_far() - starved_before_);
+  if (metered_)
+    notes.starved = std::max(0.0, starved_so_far() - seconds(gave_way) - starved_before_);
   timed_ = weight_ = 0;
   metered_ = false;
   std::vector<int> hosts(sent.size());

@@ -47,7 +47,8 @@ class NoteBook {
 
   // The first of a period that is large enough.
   bool is_metered(std::size_t bytes) const { return bytes > kSmallestMetered && !metered_; }
-  void begin_metering();  // before it is called
+  // Before it is called. `gave_way`: by choice, so far, to whoever wanted the core.
+  void begin_metering(std::chrono::nanoseconds gave_way);
 
   // A collective was called.
   void called(std::size_t bytes, bool timed) {
@@ -68,8 +69,8 @@ class NoteBook {
   void goes() { left_ = std::chrono::steady_clock::now(); }
 
   std::uint64_t timed() const { return timed_; }  // of this period
-  // Ends it.
-  Notes close_period(const std::vector<LinkMeter::Total>& sent);
+  // Ends it. `gave_way` as before.
+  Notes close_period(const std::vector<LinkMeter::Total>& sent, std::chrono::nanoseconds gave_way);
 
  private:
   static constexpr std::uint64_t kWeight = 1024;
@@ -82,7 +83,7 @@ class NoteBook {
   std::uint64_t weight_ = 0, timed_ = 0;
   std::chrono::nanoseconds waited_{}, absent_{};
   bool metered_ = false;       // an operation of this period
-  double starved_before_ = 0;  // of the thread, before that
+  double starved_before_ = 0;  // s of the thread, before that
   int under_way_ = 0;
   bool shared_ = false;
   Time left_{};  // Time(): the caller is here, or nothing is under way

@@ -117,6 +117,7 @@ struct EngineParts {
 
 struct EngineCounters {
   std::uint64_t operations = 0, bytes = 0, waits = 0;
+  std::chrono::nanoseconds gave_way{};  // time in which this thread let others run while it waited
 };
 
 class Engine {
@@ -237,6 +238,7 @@ class Engine {
   void wait_direct(const Task& task, std::uint64_t sequence, int lane);
   template <typename Done>
   void wait_until(Done done, Wait& wait);
+  void end_idleness();
   void give_way(Wait& wait);
   bool past_deadline(Wait& wait, Clock::time_point now);
   bool keep_waiting(Wait& wait, Clock::time_point now);
@@ -275,6 +277,8 @@ class Engine {
   ech_status failure_ = ECH_OK;
   std::string failure_text_;
   std::optional<Clock::time_point> idle_since_;     // nothing has come since then
+  bool slept_ = false;                              // meanwhile
+  bool last_was_long_ = false;                      // longer than the busy waiting at its most
   std::optional<Clock::time_point> stalled_since_;  // no segment has advanced since then
   std::string why_;                                 // what the watch last said about it
   Clock::time_point ask_watch_at_{};                // in test(): not before

@@ -15,6 +15,9 @@ namespace {
 // Polls before a rank first gives way. Polling a network is a system call, and who waits for it
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
+// In operations that take long beside a wake-up, where the wait before was a long one.
+constexpr std::chrono::microseconds kBriefSpin{20};
+constexpr std::size_t kLarge = 1 << 20;                    // bytes of such an operation
 constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
@@ -41,7 +44,7 @@ void Engine::wait_until(Done done, Wait& wait) {
   while (!done()) {
     if (push()) {
       polls = 0;
-      idle_since_.reset();
+      end_idleness();
     } else if (++polls >= patience && !done()) {
       give_way(wait);
     }
@@ -71,7 +74,7 @@ bool Engine::test(Operation& operation) {
   const auto ended = [&] { return operation.done_ && all_left(); };
   if (ended()) return true;
   const bool moved = push();
-  if (moved) idle_since_.reset();
+  if (moved) end_idleness();
   if (ended()) return true;
   const auto now = Clock::now();
   Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
@@ -117,11 +120,24 @@ bool Engine::keep_waiting(Wait& wait, Clock::time_point now) {
   return true;
 }
 
+// Waits resemble the one before: after one that outlasted the busy waiting there is less of it,
+// until one would have ended in time. Those that end within the little that is left tell nothing.
+// Not for small operations: being woken is what makes their waits long then, on all ranks.
+void Engine::end_idleness() {
+  if (slept_ && idle_since_)
+    last_was_long_ = !last_was_long_ || Clock::now() - *idle_since_ >= parts_.spin;
+  slept_ = false;
+  idle_since_.reset();
+}
+
 // Nothing came while polling: lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
-  if (idle_since_ && now - *idle_since_ < parts_.spin) {
+  const bool brief = last_was_long_ && wait.task != nullptr && wait.task->bytes >= kLarge;
+  const auto spin = brief ? std::min<Clock::duration>(parts_.spin, kBriefSpin) : parts_.spin;
+  if (idle_since_ && now - *idle_since_ < spin) {
     sched_yield();
+    counters_.gave_way += std::min<Clock::duration>(Clock::now() - now, parts_.spin);
     return;
   }
   const bool first = !idle_since_;
@@ -130,7 +146,9 @@ void Engine::give_way(Wait& wait) {
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
   const std::initializer_list<Waitable*> sources = {parts_.transport.get(), parts_.group.get(),
                                                     parts_.memory->news(), parts_.also};
-  if (sleep_until_news(sources, fd, limit)) ++counters_.waits;
+  const bool slept = sleep_until_news(sources, fd, limit);
+  slept_ = slept_ || slept;
+  if (slept) ++counters_.waits;
   check_watch();
 }
 

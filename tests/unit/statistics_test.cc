@@ -44,7 +44,7 @@ TEST(NoteBook, APeriodIsManyOperationsOrMuchData) {
   book.called(8, true);
   EXPECT_TRUE(book.period_is_over());
   EXPECT_EQ(book.timed(), 1u);
-  book.close_period({});
+  book.close_period({}, {});
   EXPECT_FALSE(book.period_is_over());
   EXPECT_EQ(book.timed(), 0u);
   book.called(64 << 20, true);
@@ -59,7 +59,7 @@ TEST(NoteBook, MetersTheFirstLargeOperationOfAPeriod) {
   EXPECT_TRUE(book.is_metered(kLarge));
   book.called(kLarge, true);
   EXPECT_FALSE(book.is_metered(kLarge));
-  book.close_period({});
+  book.close_period({}, {});
   EXPECT_TRUE(book.is_metered(kLarge));
 }
 
@@ -77,42 +77,42 @@ TEST(NoteBook, CountsOnlyTheTimeAwayWhileSomethingIsUnderWay) {
   usleep(20'000);  // here
   book.comes();
   book.waited(milliseconds(7));
-  const Notes notes = book.close_period({});
+  const Notes notes = book.close_period({}, {});
   EXPECT_GE(notes.absent, 0.02);
   EXPECT_LT(notes.absent, seconds_since(left) - 0.02);
   EXPECT_DOUBLE_EQ(notes.waited, 0.007);
-  EXPECT_EQ(book.close_period({}).absent, 0);
+  EXPECT_EQ(book.close_period({}, {}).absent, 0);
 }
 
 TEST(NoteBook, TellsWhetherOperationsShareTheLinks) {
   NoteBook book;
   book.called(8, false);  // blocking
-  EXPECT_EQ(book.close_period({}).shared, 0);
+  EXPECT_EQ(book.close_period({}, {}).shared, 0);
   book.called(8, false);
   book.started();
   book.ended();
-  EXPECT_EQ(book.close_period({}).shared, 0) << "one after the other";
+  EXPECT_EQ(book.close_period({}, {}).shared, 0) << "one after the other";
   book.called(8, false);
   book.started();
-  EXPECT_EQ(book.close_period({}).shared, 1) << "what it sent is known in part";
-  EXPECT_EQ(book.close_period({}).shared, 1) << "one of the period before";
+  EXPECT_EQ(book.close_period({}, {}).shared, 1) << "what it sent is known in part";
+  EXPECT_EQ(book.close_period({}, {}).shared, 1) << "one of the period before";
   book.ended();
-  book.close_period({});
-  EXPECT_EQ(book.close_period({}).shared, 0);
+  book.close_period({}, {});
+  EXPECT_EQ(book.close_period({}, {}).shared, 0);
   book.called(8, false);
   book.started();
   book.called(8, false);
   book.ended();
-  EXPECT_EQ(book.close_period({}).shared, 1);
+  EXPECT_EQ(book.close_period({}, {}).shared, 1);
 }
 
 TEST(NoteBook, TellsOfTheHostsThatTookLongest) {
   NoteBook book;
   const Notes notes =
-      book.close_period({{}, {1e6, 0.1}, {1e6, 0.3}, {1e6, 0.5}, {1e6, 0.2}, {1e6, 0.4}});
+      book.close_period({{}, {1e6, 0.1}, {1e6, 0.3}, {1e6, 0.5}, {1e6, 0.2}, {1e6, 0.4}}, {});
   const double expected[] = {3, 5, 2, 4};
   for (std::size_t i = 0; i < Notes::kHosts; ++i) EXPECT_EQ(notes.sent[i].host, expected[i]);
-  EXPECT_EQ(NoteBook().close_period({{}, {}}).sent[0].host, -1) << "nothing was sent";
+  EXPECT_EQ(NoteBook().close_period({{}, {}}, {}).sent[0].host, -1) << "nothing was sent";
 }
 
 Notes notes_of(double waited, double host = -1, double seconds = 0) {
@@ -162,13 +162,13 @@ TEST(Findings, NameTheLinkThatGaveLeast) {
 
 TEST(Findings, SayNothingOfLinksWhenARankWasAwayOrBusyOrStarved) {
   std::vector<Notes> notes{notes_of(9, 1, 1.0), notes_of(9, 2, 4.0), notes_of(9, 0, 5.0)};
-  notes[1].absent = 2;
+  notes[1].absent = 3;
   EXPECT_TRUE(evaluate(notes, 1, three_hosts()).rates.empty());
   notes[1].absent = 0;
   notes[2].shared = 1;
   EXPECT_TRUE(evaluate(notes, 1, three_hosts()).rates.empty());
   notes[2].shared = 0;
-  notes[0].starved = 2;
+  notes[0].starved = 3;
   EXPECT_TRUE(evaluate(notes, 1, three_hosts()).rates.empty());
   notes[0].starved = 0;
   notes[1].absent = 0.5;
