@@ -74,6 +74,22 @@ std::string describe(const Case& c) {
                      c.count, int(c.dtype), int(c.op), c.root, c.in_place ? ", in place" : "");
 }
 
+void for_types_and_operations(int ranks, const std::function<void(const Case&, int)>& body) {
+  int turn = 0;
+  for (ech_collective collective : kWithData) {
+    const bool reduces = collective != ECH_ALLGATHER && collective != ECH_BROADCAST;
+    for (ech_dtype dtype : kTypes) {
+      for (ech_op op : kOps) {
+        if (!reduces && op != ECH_SUM) continue;
+        const int root = ++turn % ranks;
+        const bool in_place = turn % 2 == 0;
+        body({collective, 1000, dtype, op, root, in_place}, turn);
+        body({collective, 7, dtype, op, root, !in_place}, turn);
+      }
+    }
+  }
+}
+
 Buffer::Buffer(std::size_t bytes) : memory_(bytes + 2 * kGuard, kGuardByte) {}
 
 bool Buffer::guards_intact() const {

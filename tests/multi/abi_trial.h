@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct Case {
 };
 
 std::string describe(const Case& c);
+
+// Every collective with every type and operation, in place and not, roots in turn, many elements
+// and few. `turn` counts them from 1.
+void for_types_and_operations(int ranks, const std::function<void(const Case&, int turn)>& body);
 
 // Memory between two guards. Moves, but is not copied.
 class Buffer {

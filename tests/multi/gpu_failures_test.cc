@@ -205,6 +205,36 @@ TEST_P(GpuFailures, TheDeathOfARankLetsTheStreamGoOn) {
   });
 }
 
+// Calls over all hosts and inside them, in one stream.
+TEST(GpuFailure, OfARankEndsBothKindsOfCalls) {
+  const TempFolder folder("echelon-gpu-failures");
+  const std::string file = narrow_network(folder);
+  run_on_gpus({{2, 1, 2}, false, {{"ECHELON_FABRIC", file.c_str()}}}, [](GpuRank& rank) {
+    constexpr std::size_t kLarge = 500'000;
+    const CudaStream stream = rank.gpu.stream();
+    float* const data = reinterpret_cast<float*>(rank.gpu.memory(kLarge * sizeof(float)));
+    const auto both = [&] {
+      for (std::size_t count : {std::size_t{100}, kLarge})
+        ASSERT_TRUE(ok(
+            ech_allreduce_on_stream(data, data, count, ECH_FLOAT32, ECH_SUM, rank.comm, stream)));
+    };
+    both();
+    rank.gpu.wait(stream);
+    EXPECT_TRUE(ok(ech_barrier(rank.comm)));
+    std::atomic<int>& waits = rank.world.counter();
+    if (rank.rank == 1) {
+      while (waits < rank.size - 1) std::this_thread::sleep_for(1ms);
+      _exit(0);
+    }
+    for (int k = 0; k < 3; ++k) both();
+    ++waits;
+    rank.gpu.wait(stream);
+    EXPECT_EQ(failure_of(rank.comm), ECH_ERR_PEER);
+    EXPECT_TRUE(says("rank 1"));
+    expect_quiet(rank, data);
+  });
+}
+
 TEST_P(GpuFailures, ARankThatDoesNotComeEndsAtTheDeadline) {
   GpuWorld world = GetParam().world();
   world.environment.emplace_back("ECHELON_STALL", "0.2");

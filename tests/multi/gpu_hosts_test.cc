@@ -3,10 +3,7 @@
 // hosts. Hosts are ranks with other host names.
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "tests/multi/gpu_world.h"
-#include "tests/support/temp_folder.h"
 
 namespace echelon::test {
 namespace {
@@ -46,6 +43,22 @@ TEST_P(JointCalls, CarryEverythingButHostMemory) {
   });
 }
 
+// NCCL makes its communicator in the background meanwhile.
+TEST(JointCall, MayBeNonblockingAtFirstAndInAStreamThen) {
+  run_on_gpus({{2, 1}, false, {{"ECHELON_ALGORITHM", "native"}}}, [](GpuRank& rank) {
+    GpuTrial first(rank, {ECH_ALLREDUCE, 50'000});
+    GpuTrial second(rank, {ECH_ALLREDUCE, 1000});
+    const CudaStream stream = rank.gpu.stream();
+    ech_request* request = nullptr;
+    ASSERT_TRUE(ok(first.start(&request)));
+    ASSERT_TRUE(ok(second.run_in(stream)));
+    rank.gpu.wait(stream);
+    second.check();
+    ASSERT_TRUE(ok(ech_wait(&request)));
+    first.check();
+  });
+}
+
 TEST(JointCall, IsMadeAnewForPartsAndSurvivors) {
   run_on_gpus({{2, 2}, false, {{"ECHELON_ALGORITHM", "native"}}}, [](GpuRank& rank) {
     run_and_check(rank, {ECH_ALLREDUCE, 10}, Form::kBlocking);
@@ -65,13 +78,10 @@ TEST(JointCall, IsMadeAnewForPartsAndSurvivors) {
   });
 }
 
-// With a network of a speed that is known and narrow, so that large buffers are as quick in parts:
-// both kinds of calls, in one stream and all under way at once.
+// Both kinds of calls, in one stream and all under way at once.
 TEST(JointCall, IsTakenForSmallBuffersBesideCallsInsideHosts) {
   const TempFolder folder("echelon-gpu-hosts");
-  const std::string file = folder.file("narrow.toml");
-  std::ofstream(file) << "[tier.cluster]\nkind = \"ethernet\"\nbandwidth = \"100 MB/s\"\n"
-                         "latency = \"1 us\"\n";
+  const std::string file = narrow_network(folder);
   run_on_gpus({{2, 1, 2}, false, {{"ECHELON_FABRIC", file.c_str()}}}, [](GpuRank& rank) {
     const std::string small = explanation(rank, 100), large = explanation(rank, 500'000);
     EXPECT_TRUE(has(small, ": native\n")) << small;

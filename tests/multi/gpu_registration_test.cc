@@ -146,6 +146,46 @@ TEST_F(GpuRegistration, IsNotDoneOfMemoryThatWasFreed) {
   });
 }
 
+TEST_F(GpuRegistration, EndsOnlyWhenNcclHasTakenUpTheLastCall) {
+  GpuWorld world = registering({2});
+  world.environment.emplace_back("STANDIN_NCCL_DELAY", "0.05");
+  run_on_gpus(world, [](GpuRank& rank) {
+    float* const first = allocated();
+    float* const second = allocated();
+    expect_sum(rank, first);
+    expect_sum(rank, second);
+    ech_request* request = nullptr;
+    ASSERT_TRUE(ok(ech_iallreduce(second, second, kCount, ECH_FLOAT32, ECH_SUM, rank.comm, nullptr,
+                                  &request)));
+    EXPECT_TRUE(ok(ech_free(first)));
+    expect_registered(1, 2, "with a call on its way");
+    EXPECT_TRUE(ok(ech_wait(&request)));
+    EXPECT_TRUE(ok(ech_free(second)));
+    expect_registered(0, 2, "at the end");
+  });
+}
+
+float* spare = nullptr;
+int complaints = 0;
+
+// Freeing memory waits for whoever registers some.
+TEST_F(GpuRegistration, ComplainsWhereMemoryCanBeFreed) {
+  GpuWorld world = registering({2});
+  world.of_rank_1 = {{"STANDIN_NCCL_FAIL", "ncclCommRegister:1=3"}};
+  world.log = [](ech_log_level, const char* line, void*) {
+    if (std::string(line).find("without NCCL knowing it") == std::string::npos) return;
+    ++complaints;
+    EXPECT_TRUE(ok(ech_free(spare)));
+  };
+  run_on_gpus(world, [](GpuRank& rank) {
+    spare = allocated();
+    float* const memory = allocated();
+    expect_sum(rank, memory);
+    EXPECT_EQ(complaints, rank.rank);
+    EXPECT_TRUE(ok(ech_free(memory)));
+  });
+}
+
 TEST_F(GpuRegistration, EndsWithAFailedCommunicator) {
   run_on_gpus(registering({2}), [](GpuRank& whole) {
     const GpuRank rank = again(whole);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -42,7 +43,9 @@ void be_rank(const GpuWorld& gpus, const World& world, const Place& place,
     if (place.rank == 1) setenv(name, value, 1);
   if (gpus.hosts.size() > 1) move_to_host(host);
   const Gpu gpu(gpus.shared ? 0 : index);
-  Comm comm = make_comm(world, place, options_with(gpus.timeout));
+  ech_comm_options options = options_with(gpus.timeout);
+  options.log = gpus.log;
+  Comm comm = make_comm(world, place, options);
   GpuRank rank{place.rank, place.size, gpu, comm.get(), world};
   body(rank);
   if (rank.comm == nullptr)
@@ -161,19 +164,8 @@ void run_and_check(const GpuRank& rank, const Case& c, Form form) {
 }
 
 void all_types_and_operations(GpuRank& rank) {
-  int turn = 0;
-  for (ech_collective collective : kWithData) {
-    const bool reduces = collective != ECH_ALLGATHER && collective != ECH_BROADCAST;
-    for (ech_dtype dtype : kTypes) {
-      for (ech_op op : kOps) {
-        if (!reduces && op != ECH_SUM) continue;
-        const int root = ++turn % rank.size;
-        const bool in_place = turn % 2 == 0;
-        run_and_check(rank, {collective, 1000, dtype, op, root, in_place}, Form(turn % 3));
-        run_and_check(rank, {collective, 7, dtype, op, root, !in_place}, Form((turn + 1) % 3));
-      }
-    }
-  }
+  for_types_and_operations(
+      rank.size, [&](const Case& c, int turn) { run_and_check(rank, c, Form(turn % 3)); });
 }
 
 void all_counts(GpuRank& rank) {
@@ -190,6 +182,13 @@ ech_counters counters_of(const GpuRank& rank) {
   counters.struct_size = sizeof counters;
   EXPECT_TRUE(ok(ech_comm_counters(rank.comm, &counters)));
   return counters;
+}
+
+std::string narrow_network(const TempFolder& folder) {
+  std::string file = folder.file("narrow.toml");
+  std::ofstream(file) << "[tier.cluster]\nkind = \"ethernet\"\nbandwidth = \"100 MB/s\"\n"
+                         "latency = \"1 us\"\n";
+  return file;
 }
 
 std::string explanation(const GpuRank& rank, std::size_t count) {

@@ -8,6 +8,7 @@
 #include "tests/multi/abi_trial.h"
 #include "tests/multi/abi_world.h"
 #include "tests/support/gpu.h"
+#include "tests/support/temp_folder.h"
 
 namespace echelon::test {
 
@@ -26,6 +27,7 @@ struct GpuWorld {
   std::vector<std::pair<const char*, const char*>> of_rank_1 = {};    // and of that one
   double timeout = kPatience;
   std::vector<std::vector<std::pair<const char*, const char*>>> of_host = {};  // its ranks
+  ech_log_fn log = nullptr;
 };
 
 // `body` in a process per GPU, which destroys the communicator with success unless `body` did that
@@ -59,6 +61,10 @@ void all_types_and_operations(GpuRank& rank);
 void all_counts(GpuRank& rank);
 
 ech_counters counters_of(const GpuRank& rank);
+
+// A fabric file in `folder` with a network of a speed that is known and narrow: small buffers go in
+// one call of NCCL over all hosts, large ones in calls inside hosts and messages.
+std::string narrow_network(const TempFolder& folder);
 
 // What ech_comm_explain says of an allreduce of so many f32 on the GPUs.
 std::string explanation(const GpuRank& rank, std::size_t count);

@@ -320,7 +320,10 @@ NcclResult ncclCommRegister(NcclComm handle, void* buffer, std::size_t bytes, vo
   return error;
 }
 
+// The real one does not say so, but what it changes is read while a call is taken up.
 NcclResult ncclCommDeregister(NcclComm handle, void* registration) {
+  CommPtr comm;
+  if (const NcclResult error = find_ready(handle, comm); error != kNcclSuccess) return error;
   const std::lock_guard lock(registry().mutex);
   const auto found = registry().registrations.find(reinterpret_cast<std::uintptr_t>(registration));
   const bool good = found != registry().registrations.end() && found->second == handle &&

@@ -123,13 +123,18 @@ std::vector<Fd> accept_all(const std::string& name, int size, const std::atomic<
 Fd connect_to(const std::string& name, Introduction me, const std::atomic<bool>& aborted) {
   const auto deadline = Clock::now() + kPatience;
   const Address address = address_of(name);
-  while (true) {
-    Fd end = new_socket();
-    if (connect(end.get(), address.get(), address.length) == 0) {
-      send_all(end.get(), &me, sizeof me);
-      return end;
+  try {
+    while (true) {
+      Fd end = new_socket();
+      if (connect(end.get(), address.get(), address.length) == 0) {
+        send_all(end.get(), &me, sizeof me);
+        return end;
+      }
+      pause(deadline, aborted);
     }
-    pause(deadline, aborted);
+  } catch (const Links::Lost&) {
+    unlink(path_of(name).c_str());  // rank 0 may have died, and would have
+    throw;
   }
 }
 

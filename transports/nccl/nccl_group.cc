@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "lib/base/dtype.h"
@@ -61,8 +62,8 @@ class NcclGroup final : public GroupEngine {
       : nccl_(*options.nccl),
         device_(*options.device),
         registers_(options.registers),
-        registrations_(nccl_, device_,
-                       [log = options.log](const std::string& line) { log(ECH_LOG_WARN, line); }),
+        log_(options.log),
+        registrations_(nccl_, device_),
         news_(device_),
         stream_(make_stream(device_)),
         lanes_(static_cast<std::size_t>(options.lanes)) {
@@ -110,6 +111,7 @@ class NcclGroup final : public GroupEngine {
   };
 
   Circle& circle_of(const GroupWork& work);
+  bool make_calls();
   bool call_next();
   bool take_up();
   void call(Circle& circle, const Waiting& next);
@@ -121,6 +123,7 @@ class NcclGroup final : public GroupEngine {
   const NcclLibrary& nccl_;
   const DeviceContext& device_;
   const bool registers_;
+  const Log log_;
   std::vector<std::unique_ptr<Circle>> circles_;  // the smaller first
   NcclRegistrations registrations_;               // of the callers' memory
   StreamNews news_;
@@ -146,8 +149,16 @@ void NcclGroup::start(int lane, const GroupWork& work) {
 
 bool NcclGroup::progress() {
   if (aborted_.load(std::memory_order_acquire)) return end();
-  if (registers_) registrations_.refresh();
-  const std::lock_guard lock(registrations_.mutex());
+  if (!registers_) return make_calls();
+  registrations_.refresh();
+  std::unique_lock lock(registrations_.mutex());
+  const bool moved = make_calls();
+  lock.unlock();
+  for (const std::string& line : registrations_.take_complaints()) log_(ECH_LOG_WARN, line);
+  return moved;
+}
+
+bool NcclGroup::make_calls() {
   bool moved = false;
   while (call_next()) moved = true;
   return look_at_lanes() || moved;

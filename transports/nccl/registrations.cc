@@ -4,15 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace echelon {
+namespace {
 
-NcclRegistrations::NcclRegistrations(const NcclLibrary& nccl, const DeviceContext& device,
-                                     Complain complain)
-    : nccl_(nccl),
-      device_(device),
-      complain_(std::move(complain)),
-      watch_([this](std::uint64_t number) { freed(number); }) {}
+// For what NCCL was told last before memory is freed. Connecting to a rank that is dead has no end.
+constexpr std::chrono::seconds kPatience{1};
+
+}  // namespace
+
+NcclRegistrations::NcclRegistrations(const NcclLibrary& nccl, const DeviceContext& device)
+    : nccl_(nccl), device_(device), watch_([this](std::uint64_t number) { freed(number); }) {}
 
 void NcclRegistrations::refresh() {
   if (nccl_.comm_register == nullptr || nccl_.comm_deregister == nullptr) return;
@@ -39,8 +43,8 @@ void NcclRegistrations::add(NcclComm comm, const DeviceBlock& block, void*& hand
   const NcclResult result = nccl_.comm_register(comm, block.begin, block.bytes, &handle);
   if (result == kNcclSuccess || result == kNcclInProgress) return;
   handle = nullptr;
-  complain_(fmt::format("memory of ech_alloc is used without NCCL knowing it: {}",
-                        nccl_error(nccl_, result, "ncclCommRegister", comm).what()));
+  complaints_.push_back(fmt::format("memory of ech_alloc is used without NCCL knowing it: {}",
+                                    nccl_error(nccl_, result, "ncclCommRegister", comm).what()));
 }
 
 void NcclRegistrations::freed(std::uint64_t number) noexcept {
@@ -54,9 +58,20 @@ void NcclRegistrations::forget(NcclComm comm) noexcept {
   std::erase_if(known_, [&](const auto& entry) { return entry.first.second == comm; });
 }
 
+// A communicator that does not block takes up a call in a thread of NCCL's own, which looks at the
+// registrations, too.
+void NcclRegistrations::await(NcclComm comm) noexcept {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  NcclResult state = kNcclSuccess;
+  while (nccl_.comm_get_async_error(comm, &state) == kNcclSuccess && state == kNcclInProgress &&
+         std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
 // NCCL's opinion of it changes nothing: the memory is about to end.
 void NcclRegistrations::remove(NcclComm comm, void* handle) noexcept {
   if (handle == nullptr) return;
+  await(comm);
   CudaContext context = nullptr;
   if (device_.cuda().ctx_push_current(device_.context()) != kCudaSuccess) return;
   nccl_.comm_deregister(comm, handle);

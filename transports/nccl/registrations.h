@@ -7,7 +7,6 @@
 // Invariant: what is registered has not been freed.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -22,10 +21,8 @@ namespace echelon {
 
 class NcclRegistrations {
  public:
-  using Complain = std::function<void(const std::string& line)>;
-
-  // All outlive this. Does nothing where NCCL is older than 2.19.
-  NcclRegistrations(const NcclLibrary& nccl, const DeviceContext& device, Complain complain);
+  // Both outlive this. Does nothing where NCCL is older than 2.19.
+  NcclRegistrations(const NcclLibrary& nccl, const DeviceContext& device);
   NcclRegistrations(const NcclRegistrations&) = delete;
 
   std::mutex& mutex() { return mutex_; }
@@ -34,8 +31,11 @@ class NcclRegistrations {
   void refresh();
 
   // Registers what `buffer` lies in, once, if it is in a block of the last refresh. When NCCL
-  // refuses, that is said, and the memory is used as any other. While mutex() is held.
+  // refuses, that is a complaint, and the memory is used as any other. While mutex() is held.
   void know(NcclComm comm, const void* buffer);
+
+  // Lines to log, since the last call. Who reads a log may free memory: not while mutex() is held.
+  std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
   // Before `comm` is aborted, which ends its registrations: calls that use them may still be under
   // way. While mutex() is held.
@@ -47,12 +47,13 @@ class NcclRegistrations {
   void add(NcclComm comm, const DeviceBlock& block, void*& handle);
   void freed(std::uint64_t number) noexcept;
   void remove(NcclComm comm, void* handle) noexcept;
+  void await(NcclComm comm) noexcept;
 
   const NcclLibrary& nccl_;
   const DeviceContext& device_;
-  const Complain complain_;
   std::uint64_t seen_ = 0;           // device_blocks_changes() at the last refresh
   std::vector<DeviceBlock> blocks_;  // by address
+  std::vector<std::string> complaints_;
   std::mutex mutex_;
   std::map<Key, void*> known_;  // NCCL's handle; null: it has refused
   const DeviceFreeWatch watch_;
