@@ -277,7 +277,8 @@ void Communicator::meet(Signature::Kind kind, Deadline until) {
 void Communicator::set_algorithm(const std::string& text) {
   const Deadline until = deadline();
   meet(Signature::kPlan, until);
-  const std::vector<std::string> all = control_->allgather(text, until);
+  const std::string sent = text.substr(0, kLongestRecipe + 1);  // one more is refused everywhere
+  const std::vector<std::string> all = control_->allgather(sent, until);
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r] != all[0])
       throw invalid(fmt::format("{} asks for plan \"{}\", but rank 0 for \"{}\"", rank_names_[r],

@@ -142,22 +142,10 @@ void complete(Given& given) {
   if (given.time_limit->count() == 0) s.time_limit = 0.3;
 }
 
-// Throws CLI::RuntimeError(1) after a failure that was told.
-void run_and_tell(const Settings& settings) {
-  const auto failed = [](const std::string& what) {
-    fmt::print(stderr, "echelon perf: {}\n", what);
-    return CLI::RuntimeError(1);
-  };
-  try {
-    const std::uint64_t wrong = perf::run(settings, open_cuda);
-    if (wrong != 0) throw failed(fmt::format("{} wrong elements on all ranks together", wrong));
-  } catch (const std::invalid_argument& e) {
-    throw CLI::ValidationError(e.what());
-  } catch (const perf::Failure& e) {
-    throw failed(e.what());
-  } catch (const std::bad_alloc&) {
-    throw failed("no memory");
-  }
+void measure(const Settings& settings) {
+  const std::uint64_t wrong = perf::run(settings, open_cuda);
+  if (wrong != 0)
+    throw perf::Failure(fmt::format("{} wrong elements on all ranks together", wrong));
 }
 
 void add_options(CLI::App& app, const Settings& preset) {
@@ -168,11 +156,27 @@ void add_options(CLI::App& app, const Settings& preset) {
   app.callback([given] {
     require_company(*given);
     complete(*given);
-    run_and_tell(given->settings);
+    run_subcommand("perf", [&] { measure(given->settings); });
   });
 }
 
 }  // namespace
+
+void run_subcommand(const char* subcommand, const std::function<void()>& body) {
+  const auto failed = [&](const char* what) {
+    fmt::print(stderr, "echelon {}: {}\n", subcommand, what);
+    return CLI::RuntimeError(1);
+  };
+  try {
+    body();
+  } catch (const std::invalid_argument& e) {
+    throw CLI::ValidationError(e.what());
+  } catch (const perf::Failure& e) {
+    throw failed(e.what());
+  } catch (const std::bad_alloc&) {
+    throw failed("no memory");
+  }
+}
 
 void add_perf(CLI::App& app) {
   CLI::App* const perf = app.add_subcommand(

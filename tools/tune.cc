@@ -2,19 +2,16 @@
 // The command line of tune. Everything else is in tools/tune/.
 #include "tools/tune.h"
 
-#include <fmt/format.h>
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
-#include <new>
 #include <stdexcept>
 
 #include "tools/command_line.h"
-#include "tools/perf/comm.h"
+#include "tools/perf.h"
 #include "tools/perf/words.h"
 #include "tools/tune/run.h"
 
@@ -29,22 +26,10 @@ constexpr const char* kExamples =
     "ECHELON_TUNING and ECHELON_ALGORITHM have no influence on what is measured.\n"
     "docs/plans.md says how it is measured and what the file holds.\n";
 
-void run_and_tell(const tune::Settings& settings) {
+void measure(const tune::Settings& settings) {
   unsetenv("ECHELON_TUNING");
   unsetenv("ECHELON_ALGORITHM");
-  const auto failed = [](const std::string& what) {
-    fmt::print(stderr, "echelon tune: {}\n", what);
-    return CLI::RuntimeError(1);
-  };
-  try {
-    tune::run(settings);
-  } catch (const std::invalid_argument& e) {
-    throw CLI::ValidationError(e.what());
-  } catch (const perf::Failure& e) {
-    throw failed(e.what());
-  } catch (const std::bad_alloc&) {
-    throw failed("no memory");
-  }
+  run_subcommand("tune", [&] { tune::run(settings); });
 }
 
 std::vector<ech_collective> collectives(const std::string& text) {
@@ -88,7 +73,7 @@ void add_tune(CLI::App& app) {
       ->capture_default_str();
   add_parsed(*tune, "--format", s.json, one_of<bool>({{"text", false}, {"json", true}}))
       ->description("text or json, one object per line [text]");
-  tune->callback([settings] { run_and_tell(*settings); });
+  tune->callback([settings] { measure(*settings); });
 }
 
 }  // namespace echelon::tools

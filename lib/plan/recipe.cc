@@ -68,6 +68,9 @@ std::string to_text(const Recipe& recipe) {
 }
 
 Recipe parse_recipe(std::string_view text) {
+  if (text.size() > kLongestRecipe)
+    throw wrong(fmt::format("{} ...", text.substr(0, 32)),
+                fmt::format("{} characters; the longest has {}", text.size(), kLongestRecipe));
   Recipe recipe;
   std::string_view rest = text;
   if (rest.starts_with(kLeader)) {

@@ -37,6 +37,8 @@ bool adds_before_it_spreads(const Recipe& recipe);
 // several of them share its link can be divided among them.
 bool tells_of_links(const Recipe& recipe);
 
+inline constexpr std::size_t kLongestRecipe = 256;  // characters
+
 // Throws ECH_ERR_INVALID that shows the grammar and where `text` departs from it.
 Recipe parse_recipe(std::string_view text);
 

@@ -2,11 +2,11 @@
 // A host whose link is a fifth of what the fabric file says: it is found, told once, and all ranks
 // plan with what was measured, from the same operation on. And a late rank is no slow link.
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "tests/cluster/virtual_cluster.h"
+#include "tests/support/json_lines.h"
 
 namespace echelon::test {
 namespace {
@@ -26,8 +26,7 @@ class SlowLink : public OnCluster {
                      std::to_string(iterations), std::to_string(late)},
                     "", std::chrono::seconds(200));
     ASSERT_EQ(result_.code, 0) << result_.err;
-    std::istringstream out(result_.out);
-    for (std::string line; std::getline(out, line);) ranks_.push_back(nlohmann::json::parse(line));
+    ranks_ = json_lines(result_.out);
     ASSERT_EQ(ranks_.size(), std::size_t{kRanks});
     for (const auto& rank : ranks_) EXPECT_EQ(rank.at("wrong"), 0) << rank;
   }

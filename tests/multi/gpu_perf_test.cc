@@ -2,9 +2,7 @@
 // `echelon perf` on CUDA memory and against NCCL, on the stand-ins, and what it says without them.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-#include <sstream>
-
+#include "tests/support/json_lines.h"
 #include "tests/unit/run/program.h"
 #include "transports/cuda/kernels.h"
 
@@ -24,13 +22,6 @@ Result perf_on(int ranks, const Words& settings, const Words& options) {
   words.insert(words.end(), {"--", program(), "perf", "--device", "cuda"});
   words.insert(words.end(), options.begin(), options.end());
   return run_program(words, "", 100s);
-}
-
-std::vector<nlohmann::json> rows_of(const Result& result) {
-  std::vector<nlohmann::json> rows;
-  std::istringstream lines(result.out);
-  for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
-  return rows;
 }
 
 testing::AssertionResult refused(const Result& result, const std::string& said) {
@@ -62,7 +53,7 @@ TEST_F(GpuPerf, MeasuresInEveryForm) {
     options.insert(options.end(), form.begin(), form.end());
     const Result r = perf_on(2, {}, options);
     ASSERT_EQ(r.code, 0) << r.err;
-    const auto rows = rows_of(r);
+    const auto rows = json_lines(r.out);
     ASSERT_EQ(rows.size(), 3u) << r.out;
     for (const auto& row : rows) {
       EXPECT_GT(row["time_us"], 0);
@@ -79,8 +70,8 @@ TEST_F(GpuPerf, WaitsForTheStreamThatItTimes) {
   const Result r = perf_on(2, {"STANDIN_CUDA_LATENCY=0.02", "ECHELON_NCCL=/nowhere/libnccl.so"},
                            {"--stream", "-b", "1K", "-e", "1K", "-n", "3", "--format", "json"});
   ASSERT_EQ(r.code, 0) << r.err;
-  ASSERT_EQ(rows_of(r).size(), 1u) << r.out;
-  EXPECT_GT(rows_of(r)[0]["time_us"], 20'000);
+  ASSERT_EQ(json_lines(r.out).size(), 1u) << r.out;
+  EXPECT_GT(json_lines(r.out)[0]["time_us"], 20'000);
 }
 
 // One rank copies within its device: the first copy to the host is that of the result.
@@ -107,7 +98,7 @@ TEST_F(GpuPerf, ComparesWithNccl) {
                            {"--vs", "nccl", "-b", "1K", "-e", "1M", "-f", "32", "-n", "5", "-o",
                             "all", "--format", "json"});
   ASSERT_EQ(r.code, 0) << r.err;
-  const auto rows = rows_of(r);
+  const auto rows = json_lines(r.out);
   ASSERT_EQ(rows.size(), 15u) << r.out;
   for (const auto& row : rows) {
     EXPECT_EQ(row["wrong"], 0);

@@ -4,9 +4,8 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/support/json_lines.h"
 #include "tests/support/temp_folder.h"
 #include "tests/unit/run/program.h"
 
@@ -22,13 +21,6 @@ Result on_two(const Words& command, const Words& settings = {}) {
   words.insert(words.end(), {"--", program()});
   words.insert(words.end(), command.begin(), command.end());
   return run_program(words, "", 100s);
-}
-
-std::vector<nlohmann::json> rows_of(const Result& result) {
-  std::vector<nlohmann::json> rows;
-  std::istringstream lines(result.out);
-  for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
-  return rows;
 }
 
 std::string text_of(const std::string& path) {
@@ -68,7 +60,7 @@ TEST_F(Tune, WritesAFileThatPerfUses) {
   // What it says is used, whatever it says.
   put(file_, with_plan(text, "direct"));
   const Words perf = {"perf", "-b", "1K", "-e", "4M", "-f", "64", "-n", "5", "--format", "json"};
-  const auto rows = rows_of(on_two(perf, {"ECHELON_TUNING=" + file_}));
+  const auto rows = json_lines(on_two(perf, {"ECHELON_TUNING=" + file_}).out);
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["plan"], "direct");
   EXPECT_EQ(rows[1]["plan"], "direct");
@@ -96,7 +88,7 @@ TEST_F(Tune, IsNotMovedByWhatIsSetAlready) {
   const Result r = on_two({"tune", "-C", "allreduce", "-e", "4", "--time", "1", "--format", "json"},
                           {"ECHELON_TUNING=" + file_, "ECHELON_ALGORITHM=ring"});
   ASSERT_EQ(r.code, 0) << r.err;
-  const auto rows = rows_of(r);
+  const auto rows = json_lines(r.out);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["model"], "native");
   EXPECT_GT(rows[0]["tried"], 1) << "messages were open";
@@ -109,7 +101,9 @@ TEST_F(Tune, SaysWhatIsWrongBeforeItMeasures) {
   } kCases[] = {{{"-C", "barrier"}, "tune that"},
                 {{"-b", "8", "-e", "4"}, "expected -b <= -e"},
                 {{"--time", "0"}, "\"0\" is no number of seconds"},
-                {{"-o", folder_.file("no/file")}, "-o "}};
+                {{"-o", folder_.file("no/file")}, "-o "},
+                {{"-o", folder_.path().string()}, "not a regular file"},
+                {{"-o", "/dev/null"}, "not a regular file"}};
   for (const auto& c : kCases) {
     Words words = {"tune"};
     words.insert(words.end(), c.words.begin(), c.words.end());

@@ -120,18 +120,17 @@ ech_stats Comm::statistics() const {
   return stats;
 }
 
-std::string Comm::explain(const ech_question& question, ech_format format) const {
+Plan Comm::explain(const Case& c) const {
+  ech_question question = ECH_QUESTION_INIT;
+  question.collective = c.collective;
+  question.op = c.op;
+  question.dtype = c.dtype;
+  question.count = c.count;
+  question.memory = device_ != nullptr ? ECH_MEMORY_CUDA : ECH_MEMORY_HOST;
   char* text = nullptr;
-  require(ech_comm_explain(comm_, &question, format, &text), "ech_comm_explain");
-  return Text(text, ech_text_free).get();
-}
-
-std::string Comm::explain_text(const ech_question& question) const {
-  return explain(question, ECH_TEXT);
-}
-
-Plan Comm::explain(const ech_question& question) const {
-  const auto said = nlohmann::json::parse(explain(question, ECH_JSON), nullptr, false);
+  require(ech_comm_explain(comm_, &question, ECH_JSON, &text), "ech_comm_explain");
+  const Text owner(text, ech_text_free);
+  const auto said = nlohmann::json::parse(text, nullptr, false);
   if (!said.is_object())
     throw Failure(fmt::format("rank {}: ech_comm_explain gave no JSON object", rank_));
   Plan plan;

@@ -14,6 +14,7 @@
 
 #include "echelon/echelon.h"
 #include "tools/perf/device.h"
+#include "tools/perf/settings.h"
 
 namespace echelon::perf {
 
@@ -84,12 +85,10 @@ class Comm {
 
   std::string fabric(ech_format format = ECH_TEXT) const;
   ech_stats statistics() const;
-  std::string explain_text(const ech_question& question) const;
-  Plan explain(const ech_question& question) const;
+  Plan explain(const Case& c) const;
 
  private:
   void create(const ech_comm_options& options);
-  std::string explain(const ech_question& question, ech_format format) const;
 
   // Constant after construction.
   ech_comm* comm_ = nullptr;

@@ -40,17 +40,6 @@ std::vector<std::vector<Case>> all_series(const Comm& comm, const Settings& sett
   return all;
 }
 
-ech_question question_of(const Comm& comm, const Case& c) {
-  ech_question question{};
-  question.struct_size = sizeof question;
-  question.collective = c.collective;
-  question.op = c.op;
-  question.dtype = c.dtype;
-  question.count = c.count;
-  question.memory = comm.device() != nullptr ? ECH_MEMORY_CUDA : ECH_MEMORY_HOST;
-  return question;
-}
-
 Row row_of(const Comm& comm, const Case& c, const Measurement& m) {
   Row row;
   row.collective = c.collective;
@@ -72,9 +61,9 @@ Row row_of(const Comm& comm, const Case& c, const Measurement& m) {
 
 // The plan of `comm`, with the prediction and the bound of `judge`.
 Plan plan_of(const Comm& comm, const Comm& judge, const Case& c) {
-  Plan plan = comm.explain(question_of(comm, c));
+  Plan plan = comm.explain(c);
   if (&judge == &comm) return plan;
-  const Plan judged = judge.explain(question_of(judge, c));
+  const Plan judged = judge.explain(c);
   plan.bound_us = judged.bound_us;
   const auto other = std::ranges::find_if(judged.others, [&](const PredictedPlan& p) {
     return without_segment(p.name) == without_segment(plan.name);
@@ -153,7 +142,7 @@ std::string plans_text(const Comm& comm, const Settings& settings) {
   std::string text;
   for (const std::vector<Case>& cases : all_series(comm, settings))
     for (const Case& c : cases) {
-      const Plan plan = comm.explain(question_of(comm, c));
+      const Plan plan = comm.explain(c);
       text += fmt::format(
           "{:>10}  {:<36} predicted {:>9} us, bound {:>9} us ({})\n{:>12}because {}\n",
           bytes_text(bytes_of(c, comm.size())), plan.name, time_text(plan.predicted_us.value_or(0)),

@@ -9,8 +9,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <system_error>
 
 #include "lib/fabric/formats.h"
 #include "lib/tuning/tuning.h"
@@ -41,15 +43,6 @@ struct Cell {
   double weight() const { return plan.predicted_us.value_or(0) * 1e-6 + kLeastWeight; }
 };
 
-ech_question question_of(const perf::Case& c) {
-  ech_question question = ECH_QUESTION_INIT;
-  question.collective = c.collective;
-  question.op = c.op;
-  question.dtype = c.dtype;
-  question.count = c.count;
-  return question;
-}
-
 // A row holds from where the one before ends; the first one for its class of sizes.
 std::vector<Cell> cells_of(const Comm& comm, const Settings& settings) {
   std::vector<Cell> cells;
@@ -65,7 +58,7 @@ std::vector<Cell> cells_of(const Comm& comm, const Settings& settings) {
       cell.what.count = perf::count_for(bytes, cell.what, comm.size());
       cell.above = last != 0 ? last : bytes == least ? 0 : bytes / 2;
       cell.bytes = last = bytes;
-      cell.plan = comm.explain(question_of(cell.what));
+      cell.plan = comm.explain(cell.what);
       cells.push_back(std::move(cell));
     }
   }
@@ -79,7 +72,7 @@ PredictedRecipe predicted(const std::string& plan, double us) {
 // The model's choice first. On one host it has only one while nobody asks for messages.
 std::vector<Recipe> recipes_of(const Arena& arena, const Cell& cell, double factor) {
   arena.forced.set_algorithm("");
-  const perf::Plan plan = arena.forced.explain(question_of(cell.what));
+  const perf::Plan plan = arena.forced.explain(cell.what);
   std::vector<PredictedRecipe> all{predicted(plan.name, plan.predicted_us.value_or(0))};
   for (const perf::PredictedPlan& other : plan.others)
     all.push_back(predicted(other.name, other.us));
@@ -183,10 +176,7 @@ class OutputFile {
  public:
   OutputFile(const Comm& comm, const std::string& path) : comm_(comm), path_(path) {
     std::string fault;
-    if (comm.leader() && !path.empty()) {
-      stream_.open(path + ".part");
-      if (!stream_) fault = fmt::format("-o {}: {}", path, std::strerror(errno));
-    }
+    if (comm.leader() && !path.empty()) fault = open();
     tell(fault);
   }
 
@@ -211,6 +201,16 @@ class OutputFile {
   }
 
  private:
+  // Returns what is wrong. What is renamed would take the place of a device, too.
+  std::string open() {
+    std::error_code none;
+    const std::filesystem::path path(path_);
+    if (std::filesystem::exists(path, none) && !std::filesystem::is_regular_file(path, none))
+      return fmt::format("-o {}: not a regular file", path_);
+    stream_.open(path_ + ".part");
+    return stream_ ? "" : fmt::format("-o {}: {}", path_, std::strerror(errno));
+  }
+
   // All ranks say what rank 0 has found: the first one that ends takes the others along.
   void tell(std::string fault) const {
     constexpr std::size_t kLongest = 512;

@@ -4,11 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "lib/base/error.h"
 #include "lib/fabric/formats.h"
+#include "tests/support/json_lines.h"
 
 namespace echelon::tools {
 namespace {
@@ -35,9 +34,7 @@ TEST(PlanJson, IsOneObjectPerSizeWithTheBound) {
   PlanQuestion question;
   question.sizes = {64 << 10, 64 << 20};
   question.ranks = 6;
-  std::istringstream lines(plan_json(fabric_of(4, 2), question));
-  std::vector<nlohmann::json> all;
-  for (std::string line; std::getline(lines, line);) all.push_back(nlohmann::json::parse(line));
+  const auto all = test::json_lines(plan_json(fabric_of(4, 2), question));
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[1]["bytes"], 64 << 20);
   EXPECT_EQ(all[1]["ranks"], 6);
