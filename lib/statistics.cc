@@ -15,7 +15,8 @@ namespace {
 
 // Of the time that it waited, what a rank may have been away or without a core while others may
 // have waited for it to move their messages. Beyond that, how long those took says nothing of the
-// links.
+// links. Eight ranks on two cores: 0.05 to 0.17 alone, 0.6 and more with one busy program beside
+// them.
 constexpr double kMostAbsence = 0.25;
 
 // Of this thread, since it began; 0 where the kernel does not tell.

@@ -26,7 +26,7 @@ struct Notes {
 
   double waited = 0;   // s in timed operations
   double absent = 0;   // s outside of Echelon while operations were under way
-  double starved = 0;  // s in which its thread could have run, but others had the cores
+  double starved = 0;  // s in which its thread wanted a core and others had them
   double shared = 0;   // 1: several operations were under way at once
   struct {
     double host = -1;  // index; -1: none
@@ -47,7 +47,7 @@ class NoteBook {
 
   // The first of a period that is large enough.
   bool is_metered(std::size_t bytes) const { return bytes > kSmallestMetered && !metered_; }
-  // Before it is called. `gave_way`: by choice, so far, to whoever wanted the core.
+  // Before it is called. `gave_way`: the time so far in which the thread had no core by choice.
   void begin_metering(std::chrono::nanoseconds gave_way);
 
   // A collective was called.
@@ -83,7 +83,7 @@ class NoteBook {
   std::uint64_t weight_ = 0, timed_ = 0;
   std::chrono::nanoseconds waited_{}, absent_{};
   bool metered_ = false;       // an operation of this period
-  double starved_before_ = 0;  // s of the thread, before that
+  double starved_before_ = 0;  // s of the thread, before that, but for what it gave way
   int under_way_ = 0;
   bool shared_ = false;
   Time left_{};  // Time(): the caller is here, or nothing is under way

@@ -117,7 +117,9 @@ struct EngineParts {
 
 struct EngineCounters {
   std::uint64_t operations = 0, bytes = 0, waits = 0;
-  std::chrono::nanoseconds gave_way{};  // time in which this thread let others run while it waited
+  // In which others had the core that this thread gave away while it waited. At most `spin` of each
+  // time: who keeps it longer is no rank that has a message to move.
+  std::chrono::nanoseconds gave_way{};
 };
 
 class Engine {

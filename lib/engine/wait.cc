@@ -15,9 +15,11 @@ namespace {
 // Polls before a rank first gives way. Polling a network is a system call, and who waits for it
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
-// In operations that take long beside a wake-up, where the wait before was a long one.
+constexpr std::chrono::microseconds kBareYield{5};  // when nobody wants the core, at most
 constexpr std::chrono::microseconds kBriefSpin{20};
-constexpr std::size_t kLarge = 1 << 20;                    // bytes of such an operation
+// Bytes of the operations in which waits may be brief. In smaller ones being woken is what makes
+// waits long, and then on all ranks.
+constexpr std::size_t kLarge = 1 << 20;
 constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
@@ -120,9 +122,8 @@ bool Engine::keep_waiting(Wait& wait, Clock::time_point now) {
   return true;
 }
 
-// Waits resemble the one before: after one that outlasted the busy waiting there is less of it,
-// until one would have ended in time. Those that end within the little that is left tell nothing.
-// Not for small operations: being woken is what makes their waits long then, on all ranks.
+// After a wait that outlasted the whole spin the next ones spin briefly, until a wait ends sooner
+// than the whole spin would have. A wait that ends within the brief spin changes nothing.
 void Engine::end_idleness() {
   if (slept_ && idle_since_)
     last_was_long_ = !last_was_long_ || Clock::now() - *idle_since_ >= parts_.spin;
@@ -137,7 +138,8 @@ void Engine::give_way(Wait& wait) {
   const auto spin = brief ? std::min<Clock::duration>(parts_.spin, kBriefSpin) : parts_.spin;
   if (idle_since_ && now - *idle_since_ < spin) {
     sched_yield();
-    counters_.gave_way += std::min<Clock::duration>(Clock::now() - now, parts_.spin);
+    const auto took = Clock::now() - now;
+    if (took > kBareYield) counters_.gave_way += std::min<Clock::duration>(took, parts_.spin);
     return;
   }
   const bool first = !idle_since_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <limits>
 
 namespace echelon {
@@ -120,6 +121,17 @@ Notes notes_of(double waited, double host = -1, double seconds = 0) {
   notes.waited = waited;
   if (host >= 0) notes.sent[0] = {host, 1e8, seconds};
   return notes;
+}
+
+TEST(NoteBook, WhatAThreadGaveAwayIsNoLackOfACore) {
+  NoteBook book;
+  const auto starved = [&](std::chrono::seconds before, std::chrono::seconds after) {
+    book.begin_metering(before);
+    book.called(64 << 20, true);
+    return book.close_period({}, after).starved;
+  };
+  EXPECT_GE(starved(std::chrono::seconds(9), std::chrono::seconds(0)), 9);
+  EXPECT_EQ(starved(std::chrono::seconds(0), std::chrono::seconds(9)), 0);
 }
 
 TEST(Findings, WhoWaitedLeastCameLast) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a rank polls before it sleeps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "lib/engine/engine.h"
+
+namespace echelon {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kSpin = 200us;
+
+// What is received arrives so late; notes when it was first slept for.
+class LateTransport final : public Transport {
+ public:
+  void send(int peer, Tag, std::span<const std::byte>, Completion& completion) override {
+    completion = {true, ECH_OK, peer};
+  }
+  void receive(int peer, Tag, std::span<std::byte>, Completion& completion) override {
+    began_ = Clock::now();
+    slept_after.reset();
+    peer_ = peer;
+    completion_ = &completion;
+  }
+  bool progress() override {
+    if (completion_ == nullptr || Clock::now() < began_ + late) return false;
+    *completion_ = {true, ECH_OK, peer_};
+    completion_ = nullptr;
+    return true;
+  }
+  bool all_left() override { return true; }
+  void abort() override {}
+  Counters counters() const override { return {}; }
+
+  Clock::duration late{};
+  std::optional<Clock::duration> slept_after;
+
+ private:
+  int fd() const override { return -1; }
+  bool arm() override { return true; }
+  void disarm() override {}
+  void sleep(std::chrono::nanoseconds) override {
+    if (!slept_after) slept_after = Clock::now() - began_;
+    std::this_thread::sleep_until(began_ + late);
+  }
+
+  Clock::time_point began_;
+  int peer_ = 0;
+  Completion* completion_ = nullptr;
+};
+
+class Waiting : public testing::Test {
+ protected:
+  Waiting() {
+    auto transport = std::make_unique<LateTransport>();
+    transport_ = transport.get();
+    EngineParts parts;
+    parts.transport = std::move(transport);
+    parts.spin = kSpin;
+    engine_ = std::make_unique<Engine>(std::move(parts));
+    Schedule schedule(2, 0);
+    schedule.copy(0, 0, 1, schedule.whole());
+    task_.goal = {ECH_BROADCAST, 1, 2, 0};
+    program_ = compile(schedule, task_.goal, false);
+    task_.program = &program_;
+    task_.timeout = 20s;
+  }
+
+  // When the rank slept that received so many bytes, so late; nothing: it did not.
+  std::optional<Clock::duration> receive(std::size_t bytes, Clock::duration late) {
+    data_.resize(bytes);
+    task_.input = task_.output = data_.data();
+    task_.count = task_.bytes = task_.segment = bytes;
+    transport_->late = late;
+    engine_->run(task_);
+    EXPECT_EQ(engine_->failed(), ECH_OK) << engine_->failure();
+    return transport_->slept_after;
+  }
+
+  // The soonest of some, for a thread without a core does nothing in time.
+  Clock::duration soonest(std::size_t bytes) {
+    auto least = Clock::duration::max();
+    for (int k = 0; k < 20; ++k) least = std::min(least, receive(bytes, 2ms).value_or(least));
+    return least;
+  }
+
+  LateTransport* transport_ = nullptr;
+  std::vector<std::byte> data_;
+  Program program_;
+  Task task_;
+  std::unique_ptr<Engine> engine_;
+};
+
+constexpr std::size_t kLarge = 1 << 20;
+
+TEST_F(Waiting, IsBriefInLargeOperationsAfterALongWait) {
+  EXPECT_GE(receive(kLarge, 50ms).value_or(kSpin), kSpin) << "nothing is known yet";
+  EXPECT_LT(soonest(kLarge), kSpin);
+}
+
+TEST_F(Waiting, IsNotBriefInSmallOperations) {
+  receive(kLarge, 2ms);
+  EXPECT_GE(soonest(kLarge - 1), kSpin);
+}
+
+TEST_F(Waiting, IsAsBeforeWhenALongerOneWouldHaveDone) {
+  int slept_in_vain = 0;
+  bool waited = false;  // as long as it took
+  for (int k = 0; k < 100 && !(slept_in_vain > 0 && waited); ++k) {
+    receive(kLarge, 2ms);
+    slept_in_vain += receive(kLarge, kSpin / 2) ? 1 : 0;
+    waited = !receive(kLarge, kSpin / 2);
+  }
+  EXPECT_GT(slept_in_vain, 0);
+  EXPECT_TRUE(waited);
+}
+
+}  // namespace
+}  // namespace echelon
