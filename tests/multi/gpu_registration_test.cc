@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/multi/gpu_world.h"
 #include "transports/cuda/device.h"
 
@@ -165,17 +168,41 @@ TEST_F(GpuRegistration, EndsOnlyWhenNcclHasTakenUpTheLastCall) {
   });
 }
 
+// As of a rank that is dead: there is an end to waiting for it, and once is enough.
+TEST_F(GpuRegistration, EndsAfterASecondWhateverNcclDoes) {
+  GpuWorld world = registering({2});
+  world.environment.emplace_back("STANDIN_NCCL_DELAY", "3");
+  run_on_gpus(world, [](GpuRank& rank) {
+    float* const blocks[] = {allocated(), allocated(), allocated()};
+    ech_request* request = nullptr;
+    for (float* block : {blocks[0], blocks[1]}) {
+      ASSERT_TRUE(ok(ech_iallreduce(block, block, kCount, ECH_FLOAT32, ECH_SUM, rank.comm, nullptr,
+                                    &request)));
+      ASSERT_TRUE(ok(ech_wait(&request)));
+    }
+    float* const last = blocks[2];
+    ASSERT_TRUE(
+        ok(ech_iallreduce(last, last, kCount, ECH_FLOAT32, ECH_SUM, rank.comm, nullptr, &request)));
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_TRUE(ok(ech_free(blocks[0])));
+    EXPECT_TRUE(ok(ech_free(blocks[1])));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1900));
+    EXPECT_TRUE(ok(ech_wait(&request)));
+    EXPECT_TRUE(ok(ech_free(last)));
+  });
+}
+
 float* spare = nullptr;
 int complaints = 0;
 
-// Freeing memory waits for whoever registers some.
-TEST_F(GpuRegistration, ComplainsWhereMemoryCanBeFreed) {
+// Freeing memory waits for whoever registers some; who reads the log may wait for both.
+TEST_F(GpuRegistration, ComplainsWhereOthersCanFreeMemory) {
   GpuWorld world = registering({2});
   world.of_rank_1 = {{"STANDIN_NCCL_FAIL", "ncclCommRegister:1=3"}};
   world.log = [](ech_log_level, const char* line, void*) {
     if (std::string(line).find("without NCCL knowing it") == std::string::npos) return;
     ++complaints;
-    EXPECT_TRUE(ok(ech_free(spare)));
+    std::thread([] { EXPECT_TRUE(ok(ech_free(spare))); }).join();
   };
   run_on_gpus(world, [](GpuRank& rank) {
     spare = allocated();

@@ -133,7 +133,7 @@ Fd connect_to(const std::string& name, Introduction me, const std::atomic<bool>&
       pause(deadline, aborted);
     }
   } catch (const Links::Lost&) {
-    unlink(path_of(name).c_str());  // rank 0 may have died, and would have
+    unlink(path_of(name).c_str());  // rank 0, which removes it, may have died
     throw;
   }
 }

@@ -56,6 +56,15 @@ NcclUniqueId id_from(const std::string& bytes) {
   return id;
 }
 
+// Are told when this ends.
+struct Complaints {
+  ~Complaints() {
+    for (const std::string& line : registrations.take_complaints()) log(ECH_LOG_WARN, line);
+  }
+  NcclRegistrations& registrations;
+  const Log& log;
+};
+
 class NcclGroup final : public GroupEngine {
  public:
   NcclGroup(const NcclGroupOptions& options, std::span<const NcclMembership> groups)
@@ -151,11 +160,9 @@ bool NcclGroup::progress() {
   if (aborted_.load(std::memory_order_acquire)) return end();
   if (!registers_) return make_calls();
   registrations_.refresh();
-  std::unique_lock lock(registrations_.mutex());
-  const bool moved = make_calls();
-  lock.unlock();
-  for (const std::string& line : registrations_.take_complaints()) log_(ECH_LOG_WARN, line);
-  return moved;
+  const Complaints complaints{registrations_, log_};
+  const std::lock_guard lock(registrations_.mutex());
+  return make_calls();
 }
 
 bool NcclGroup::make_calls() {

@@ -10,7 +10,10 @@
 namespace echelon {
 namespace {
 
-// For what NCCL was told last before memory is freed. Connecting to a rank that is dead has no end.
+// For what NCCL was told last before memory is freed, once for each communicator: connecting to a
+// rank that is dead has no end, and others that allocate, free or make progress wait as well. Then
+// the registration ends all the same. One that outlived its memory would be used for whatever is
+// allocated there next.
 constexpr std::chrono::seconds kPatience{1};
 
 }  // namespace
@@ -56,16 +59,22 @@ void NcclRegistrations::freed(std::uint64_t number) noexcept {
 
 void NcclRegistrations::forget(NcclComm comm) noexcept {
   std::erase_if(known_, [&](const auto& entry) { return entry.first.second == comm; });
+  too_long_.erase(comm);
+}
+
+bool NcclRegistrations::at_rest(NcclComm comm) const noexcept {
+  NcclResult state = kNcclSuccess;
+  return nccl_.comm_get_async_error(comm, &state) != kNcclSuccess || state != kNcclInProgress;
 }
 
 // A communicator that does not block takes up a call in a thread of NCCL's own, which looks at the
 // registrations, too.
 void NcclRegistrations::await(NcclComm comm) noexcept {
+  if (too_long_.contains(comm)) return;
   const auto until = std::chrono::steady_clock::now() + kPatience;
-  NcclResult state = kNcclSuccess;
-  while (nccl_.comm_get_async_error(comm, &state) == kNcclSuccess && state == kNcclInProgress &&
-         std::chrono::steady_clock::now() < until)
+  while (!at_rest(comm) && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::microseconds(50));
+  if (!at_rest(comm)) too_long_.insert(comm);
 }
 
 // NCCL's opinion of it changes nothing: the memory is about to end.

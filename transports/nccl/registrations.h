@@ -9,6 +9,7 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,8 @@ class NcclRegistrations {
   // refuses, that is a complaint, and the memory is used as any other. While mutex() is held.
   void know(NcclComm comm, const void* buffer);
 
-  // Lines to log, since the last call. Who reads a log may free memory: not while mutex() is held.
+  // Lines to log, since the last call. Not while mutex() is held: who is told may wait for a thread
+  // that frees memory.
   std::vector<std::string> take_complaints() { return std::exchange(complaints_, {}); }
 
   // Before `comm` is aborted, which ends its registrations: calls that use them may still be under
@@ -47,6 +49,7 @@ class NcclRegistrations {
   void add(NcclComm comm, const DeviceBlock& block, void*& handle);
   void freed(std::uint64_t number) noexcept;
   void remove(NcclComm comm, void* handle) noexcept;
+  bool at_rest(NcclComm comm) const noexcept;
   void await(NcclComm comm) noexcept;
 
   const NcclLibrary& nccl_;
@@ -55,7 +58,8 @@ class NcclRegistrations {
   std::vector<DeviceBlock> blocks_;  // by address
   std::vector<std::string> complaints_;
   std::mutex mutex_;
-  std::map<Key, void*> known_;  // NCCL's handle; null: it has refused
+  std::map<Key, void*> known_;   // NCCL's handle; null: it has refused
+  std::set<NcclComm> too_long_;  // for what it was told last there was no more patience
   const DeviceFreeWatch watch_;
 };
 
