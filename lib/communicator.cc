@@ -277,7 +277,7 @@ void Communicator::meet(Signature::Kind kind, Deadline until) {
 void Communicator::set_algorithm(const std::string& text) {
   const Deadline until = deadline();
   meet(Signature::kPlan, until);
-  const std::string sent = text.substr(0, kLongestRecipe + 1);  // one more is refused everywhere
+  const std::string sent = text.substr(0, kLongestRecipe + 1);  // shows all that it is too long
   const std::vector<std::string> all = control_->allgather(sent, until);
   for (std::size_t r = 0; r < all.size(); ++r)
     if (all[r] != all[0])

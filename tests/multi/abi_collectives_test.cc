@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Collectives, testing::Values(1, 2, 3, 5, 8));
 TEST_P(Collectives, AllTypesAndOperations) {
   on_ranks([](ech_comm* comm) {
     for_types_and_operations(
-        size_of(comm), [&](const Case& c, int turn) { run_and_check(comm, c, turn % 3 != 0); });
+        size_of(comm), [&](const Case& c, int number) { run_and_check(comm, c, number % 3 != 0); });
   });
 }
 

@@ -75,7 +75,7 @@ std::string describe(const Case& c) {
 }
 
 void for_types_and_operations(int ranks, const std::function<void(const Case&, int)>& body) {
-  int turn = 0;
+  int turn = 0, cases = 0;
   for (ech_collective collective : kWithData) {
     const bool reduces = collective != ECH_ALLGATHER && collective != ECH_BROADCAST;
     for (ech_dtype dtype : kTypes) {
@@ -83,8 +83,8 @@ void for_types_and_operations(int ranks, const std::function<void(const Case&, i
         if (!reduces && op != ECH_SUM) continue;
         const int root = ++turn % ranks;
         const bool in_place = turn % 2 == 0;
-        body({collective, 1000, dtype, op, root, in_place}, turn);
-        body({collective, 7, dtype, op, root, !in_place}, turn);
+        body({collective, 1000, dtype, op, root, in_place}, ++cases);
+        body({collective, 7, dtype, op, root, !in_place}, ++cases);
       }
     }
   }

@@ -36,8 +36,8 @@ struct Case {
 std::string describe(const Case& c);
 
 // Every collective with every type and operation, in place and not, roots in turn, many elements
-// and few. `turn` counts them from 1.
-void for_types_and_operations(int ranks, const std::function<void(const Case&, int turn)>& body);
+// and few. `number` counts them from 1.
+void for_types_and_operations(int ranks, const std::function<void(const Case&, int number)>& body);
 
 // Memory between two guards. Moves, but is not copied.
 class Buffer {

@@ -165,7 +165,7 @@ void run_and_check(const GpuRank& rank, const Case& c, Form form) {
 
 void all_types_and_operations(GpuRank& rank) {
   for_types_and_operations(
-      rank.size, [&](const Case& c, int turn) { run_and_check(rank, c, Form(turn % 3)); });
+      rank.size, [&](const Case& c, int number) { run_and_check(rank, c, Form(number % 3)); });
 }
 
 void all_counts(GpuRank& rank) {

@@ -95,6 +95,8 @@ TEST_F(Tune, IsNotMovedByWhatIsSetAlready) {
 }
 
 TEST_F(Tune, SaysWhatIsWrongBeforeItMeasures) {
+  const std::string link = folder_.file("link");
+  std::filesystem::create_symlink("elsewhere", link);
   const struct {
     Words words;
     std::string said;
@@ -103,7 +105,8 @@ TEST_F(Tune, SaysWhatIsWrongBeforeItMeasures) {
                 {{"--time", "0"}, "\"0\" is no number of seconds"},
                 {{"-o", folder_.file("no/file")}, "-o "},
                 {{"-o", folder_.path().string()}, "not a regular file"},
-                {{"-o", "/dev/null"}, "not a regular file"}};
+                {{"-o", "/dev/null"}, "not a regular file"},
+                {{"-o", link}, "not a regular file"}};
   for (const auto& c : kCases) {
     Words words = {"tune"};
     words.insert(words.end(), c.words.begin(), c.words.end());

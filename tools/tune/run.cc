@@ -201,11 +201,11 @@ class OutputFile {
   }
 
  private:
-  // Returns what is wrong. What is renamed would take the place of a device, too.
+  // Returns what is wrong. What is renamed would take the place of a link or a device, too.
   std::string open() {
-    std::error_code none;
-    const std::filesystem::path path(path_);
-    if (std::filesystem::exists(path, none) && !std::filesystem::is_regular_file(path, none))
+    std::error_code error;
+    const auto there = std::filesystem::symlink_status(path_, error);
+    if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
       return fmt::format("-o {}: not a regular file", path_);
     stream_.open(path_ + ".part");
     return stream_ ? "" : fmt::format("-o {}: {}", path_, std::strerror(errno));
