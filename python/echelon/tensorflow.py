@@ -12,7 +12,6 @@ one after the other, in the order of the program, which must be the same on all 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Callable, List, Optional, Sequence, Type
 
 import numpy as np
@@ -66,15 +65,11 @@ def _on_arrays(function: Callable[[Arrays], Arrays], tensors: Arrays) -> List[An
     return list(results)
 
 
-def _rooms_like(arrays: Arrays) -> List[Any]:
-    """Memory that TensorFlow takes as it is, where it would copy any other (EIGEN_MAX_ALIGN_BYTES).
-    One block for all, which NumPy asks the kernel to give in large pages: clearing small ones that
-    are touched for the first time took a third of a step."""
-    sizes = [-(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
-    block = np.empty(sum(sizes) + _ALIGNMENT, np.uint8)
-    starts = accumulate(sizes, initial=-block.ctypes.data % _ALIGNMENT)
-    return [block[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
-            for start, array in zip(starts, arrays)]
+def _room_like(array: Any) -> Any:
+    """Memory that TensorFlow takes as it is, where it would copy any other (EIGEN_MAX_ALIGN_BYTES)."""
+    raw = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % _ALIGNMENT
+    return raw[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
 
 
 def _shaped_like(results: Arrays, tensors: Arrays) -> List[Any]:
@@ -114,7 +109,7 @@ class Reduction:
         def reduce(arrays: Arrays) -> Arrays:
             return echelon.grouped_allreduce(arrays, self.op, compression=self.compression,
                                              process_set=self.process_set, name=name,
-                                             out=_rooms_like(arrays))
+                                             out=[_room_like(array) for array in arrays])
 
         return _shaped_like(_on_arrays(reduce, tensors), tensors)
 
