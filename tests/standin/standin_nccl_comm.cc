@@ -72,6 +72,11 @@ Comm::Comm(Seat its_seat, bool is_blocking, CudaContext context, int its_device)
 
 void Comm::connect() {
   if (seat.size == 1) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted_) return;
+    connecting_ = true;
+  }
   try {
     auto links = std::make_unique<Links>(seat.name, seat.rank, seat.size, aborted_);
     const std::lock_guard lock(mutex_);
@@ -80,6 +85,9 @@ void Comm::connect() {
   } catch (const Links::Lost&) {
     set_result(kNcclSystemError);
   }
+  const std::lock_guard lock(mutex_);
+  connecting_ = false;
+  changed_.notify_all();
 }
 
 NcclResult Comm::result() const {
@@ -139,7 +147,8 @@ void Comm::abort() {
   aborted_ = true;
   if (links_) links_->shut_down();
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !running_; });
+  // Also until the file by which the others would have come is gone.
+  changed_.wait(lock, [&] { return !running_ && !connecting_; });
 }
 
 void Comm::close() { background_->close(); }

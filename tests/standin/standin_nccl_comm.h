@@ -92,6 +92,7 @@ class Comm {
   NcclResult result_ = kNcclSuccess;
   int jobs_ = 0;          // in the background
   bool running_ = false;  // an operation
+  bool connecting_ = false;
   std::uint64_t issued_ = 0, done_ = 0;
   int parts_ = 0;  // made of it
 };
