@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import processes
@@ -68,10 +69,11 @@ while True:
 class Launchers(unittest.TestCase):
     def torchrun(self, script):
         """By torch's own launcher. (exit code, output, errors)"""
-        command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
-                   "--nproc-per-node=2", "--no-python", sys.executable, "-c",
-                   script.format(more="")]
-        return self.run_it(command)
+        with tempfile.TemporaryDirectory() as logs:  # else it leaves a folder in /tmp
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--log-dir", logs,
+                       "--nproc-per-node=2", "--no-python", sys.executable, "-c",
+                       script.format(more="")]
+            return self.run_it(command)
 
     def run_it(self, command):
         """Ends what it started: it has a session of its own."""
