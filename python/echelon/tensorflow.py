@@ -24,6 +24,7 @@ from ._compression import Compression, Compressor
 from ._constants import Average, Max, Min, Product, ReduceOp, Sum
 from ._errors import InvalidError
 from ._process_sets import ProcessSet, init, is_initialized, shutdown
+from ._rooms import Rooms
 
 cross_rank, cross_size = echelon.cross_rank, echelon.cross_size
 local_rank, local_size = echelon.local_rank, echelon.local_size
@@ -32,7 +33,8 @@ rank, size = echelon.rank, echelon.size
 # Gradients travel together up to this many bytes, so that the first leave while others are computed.
 BUCKET_BYTES = 32 << 20
 
-_ALIGNMENT = 64  # bytes
+# Of the results of gradients.
+_rooms = Rooms()
 
 Arrays = Sequence[Any]
 
@@ -65,13 +67,6 @@ def _on_arrays(function: Callable[[Arrays], Arrays], tensors: Arrays) -> List[An
     return list(results)
 
 
-def _room_like(array: Any) -> Any:
-    """Memory that TensorFlow takes as it is, where it would copy any other (EIGEN_MAX_ALIGN_BYTES)."""
-    raw = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
-    return raw[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
-
-
 def _shaped_like(results: Arrays, tensors: Arrays) -> List[Any]:
     """What TensorFlow does not know of what came from Python."""
     return [tf.ensure_shape(result, tensor.shape) for result, tensor in zip(results, tensors)]
@@ -92,6 +87,8 @@ class Reduction:
         """Tensors and tf.IndexedSlices; None stays None, and must be None on all ranks."""
         results = [self._prepared(gradient) for gradient in gradients]
         dense = [k for k, g in enumerate(results) if g is not None and not _is_sparse(g)]
+        if not tf.executing_eagerly():
+            _rooms.prepare([_bytes(results[k]) for k in dense])
         buckets = _buckets([results[k] for k in dense], self.bucket_bytes)
         for number, bucket in enumerate(buckets):
             name = self.name if len(buckets) == 1 else f"{self.name} {number}"
@@ -109,7 +106,7 @@ class Reduction:
         def reduce(arrays: Arrays) -> Arrays:
             return echelon.grouped_allreduce(arrays, self.op, compression=self.compression,
                                              process_set=self.process_set, name=name,
-                                             out=[_room_like(array) for array in arrays])
+                                             out=[_rooms.like(array) for array in arrays])
 
         return _shaped_like(_on_arrays(reduce, tensors), tensors)
 
@@ -147,8 +144,13 @@ def _buckets(tensors: Arrays, limit: int) -> List[List[int]]:
             buckets.append([])
             filled = 0
         buckets[-1].append(k)
-        filled += tensors[k].dtype.size * (tensors[k].shape.num_elements() or 0)
+        filled += _bytes(tensors[k])
     return buckets
+
+
+def _bytes(tensor: Any) -> int:
+    """0 where a tf.function does not know its shape yet."""
+    return tensor.dtype.size * (tensor.shape.num_elements() or 0)
 
 
 def allreduce(tensor: Any, op: ReduceOp = Average, *, name: Optional[str] = None,

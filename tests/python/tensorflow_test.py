@@ -150,6 +150,47 @@ class Order(Base):
         self.assertEqual(ech._buckets([], 1), [])
 
 
+class Results(Base):
+    def test_memory_is_used_again_when_nobody_has_it(self):
+        rooms = ech.Rooms()
+        rooms.prepare([400, 400, 80, 0])
+        like = np.zeros(100, np.float32)
+        arrays = [rooms.like(like) for _ in range(3)]  # the third is of new memory
+        addresses = [array.ctypes.data for array in arrays]
+        self.assertEqual(len(set(addresses)), 3)
+        self.assertEqual([address % 64 for address in addresses], [0] * 3)
+        part = arrays[1].reshape(10, 10)[3]
+        del arrays[1]
+        self.assertNotIn(rooms.like(like).ctypes.data, addresses[:2])
+        del part
+        again = rooms.like(np.zeros((5, 10), np.float64))
+        self.assertEqual(again.ctypes.data, addresses[1])
+        self.assertEqual((again.shape, again.dtype), ((5, 10), np.float64))
+        self.assertEqual(rooms.like(np.zeros((3, 0))).shape, (3, 0))
+
+    def test_what_is_kept_stays_as_it_is(self):
+        step = tf.function(lambda x: ech.allreduce(tf.fill([100_000], x), ech.Sum))
+        kept = [step(tf.constant(float(k))) for k in range(4)]
+        arrays = [step(tf.constant(float(k))).numpy() for k in range(4)]
+        for k in range(4):
+            self.same(kept[k], [k * SIZE] * 100_000)
+            self.same(arrays[k], [k * SIZE] * 100_000)
+
+    def test_steps_take_turns_with_the_same_memory(self):
+        given = []
+
+        def recording(arrays, *arguments, out, **named):
+            given.append({array.ctypes.data for array in out})
+            return reduce(arrays, *arguments, out=out, **named)
+
+        reduce = echelon.grouped_allreduce
+        step = tf.function(lambda x: tf.reduce_sum(ech.allreduce(tf.fill([654_321], x), ech.Sum)))
+        with unittest.mock.patch("echelon.grouped_allreduce", recording):
+            for k in range(10):
+                step(tf.constant(float(k)))
+        self.assertLess(len(set.union(*given)), 5)
+
+
 class Names(Base):
     """What operations are called in the timeline."""
 
