@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint32_t kMaxBody = 64U << 20;
 constexpr std::size_t kHeader = 5;
+constexpr char kTrailer = '\n';
 
 void put(ByteWriter& out, const std::vector<std::string>& list) {
   out.u32(static_cast<std::uint32_t>(list.size()));
@@ -105,7 +106,7 @@ bool send(int fd, Frame kind, std::string_view body) {
                           .u32(static_cast<std::uint32_t>(body.size()))
                           .u8(static_cast<std::uint8_t>(kind))
                           .take();
-  bytes.append(body);
+  bytes.append(body) += kTrailer;
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
     if (n < 0 && errno != EINTR) return false;
@@ -124,9 +125,12 @@ std::optional<Message> MessageReader::next() {
   ByteReader header(rest.substr(0, kHeader), "message");
   const std::uint32_t length = header.u32();
   if (length > kMaxBody) throw invalid(fmt::format("message of {} bytes", length));
-  if (rest.size() < kHeader + length) return std::nullopt;
+  const std::size_t end = kHeader + length;
+  if (rest.size() <= end) return std::nullopt;
+  if (rest[end] != kTrailer)
+    throw invalid(fmt::format("message of {} bytes without its end", length));
   Message message{static_cast<Frame>(header.u8()), std::string(rest.substr(kHeader, length))};
-  used_ += kHeader + length;
+  used_ += end + 1;
   return message;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the launcher and the agent on each host say to each other over the agent's stdin and
-// stdout: frames of u32 length, u8 kind, body. The agent first sends one line, so that whatever a
+// stdout: frames of u32 length, u8 kind, body, a newline, because srun passes whole lines on and
+// keeps the rest back. The agent first sends one line, so that whatever a
 // login shell prints before it can be told apart. The job's secret travels in kStart only.
 #pragma once
 
@@ -67,7 +68,8 @@ inline constexpr std::string_view kGreetingPrefix = "echelon-agent ";
 // Writes all of it; false when the other side has gone.
 bool send(int fd, Frame kind, std::string_view body);
 
-// Collects bytes until they make a message. Throws ECH_ERR_INVALID on a length that no one sends.
+// Collects bytes until they make a message. Throws ECH_ERR_INVALID on a length that no one sends
+// and where the newline is missing.
 class MessageReader {
  public:
   void feed(std::string_view bytes) { buffer_.append(bytes); }

@@ -139,6 +139,8 @@ TEST(Protocol, MessagesSurviveAnyCut) {
   ASSERT_TRUE(send(out.get(), Frame::kWantInput, ""));
   char bytes[4096];
   const ssize_t n = read(in.get(), bytes, sizeof bytes);
+  ASSERT_GT(n, 0);
+  EXPECT_EQ(bytes[n - 1], '\n') << "srun would keep it back";
   MessageReader reader;
   std::vector<Message> got;
   for (ssize_t i = 0; i < n; ++i) {
@@ -158,6 +160,9 @@ TEST(Protocol, NonsenseIsAnError) {
   MessageReader reader;
   reader.feed("\xff\xff\xff\xffgarbage");
   EXPECT_NE(error_of([&] { reader.next(); }).find("bytes"), std::string::npos);
+  MessageReader without_end;
+  without_end.feed(std::string_view("\1\0\0\0\x14no", 7));
+  EXPECT_EQ(error_of([&] { without_end.next(); }), "message of 1 bytes without its end");
   const std::string good = encode(Job{{"a"}, "/", {}, {0}, Bind::kAuto, 0, 1});
   for (std::size_t cut = 0; cut < good.size(); ++cut) {
     EXPECT_NE(error_of([&] { decode_job(good.substr(0, cut)); }), "") << cut;
