@@ -18,8 +18,8 @@
 #include "lib/introduction.h"
 #include "lib/probe.h"
 #include "lib/shared_files.h"
+#include "lib/shm_options.h"
 #include "lib/timeline_file.h"
-#include "transports/shm/shm_group.h"
 #include "transports/ucx/ucx.h"
 
 namespace echelon {
@@ -29,7 +29,6 @@ namespace {
 constexpr int kPatienceOfOwners = 4000;
 
 // Smallest call that reads other ranks' memory when the user turns that on.
-constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 constexpr std::chrono::seconds kFarewell{5};
 
@@ -221,6 +220,7 @@ class Creation {
       throw invalid(fmt::format("{}: {}: {}", kTuningFile, parts_.options.tuning_file, e.what()));
     }
     parts_.tuned = std::move(tuning.plans);
+    thresholds_ = tuning.thresholds;
   }
 
   // The racks that Slurm knows; those of the fabric file win.
@@ -260,7 +260,7 @@ class Creation {
     const std::vector<int> local = parts_.layout.ranks_of_host(host);
     std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
     std::unique_ptr<GroupMedium> shared =
-        local.size() > 1 ? make_shm_group(shm_options()) : nullptr;
+        local.size() > 1 ? make_shm_group(shm_options(options_.single_copy, thresholds_)) : nullptr;
     std::optional<DeviceMedia> gpu = open_gpu();
     MediaAddresses mine;
     if (network) mine.network = network->address();
@@ -320,13 +320,6 @@ class Creation {
     parts_.engine.board = parts_.engine.group->board(index);
   }
 
-  ShmOptions shm_options() const {
-    ShmOptions shm;
-    if (options_.single_copy == "on") shm.thresholds.read = kSingleCopyFrom;
-    if (options_.single_copy != "off") shm.thresholds.read_pair = kSingleCopyFrom;
-    return shm;
-  }
-
   // UCX's shared memory lies in /dev/shm, which containers like to keep small.
   std::unique_ptr<Medium> open_network() const {
     UcxConfig config = network_config();
@@ -384,6 +377,7 @@ class Creation {
   Host host_;
   std::vector<Introduction> ranks_;
   CommunicatorParts parts_;
+  TunedThresholds thresholds_;
 };
 
 }  // namespace

@@ -10,6 +10,13 @@
 
 namespace echelon {
 
+const std::array<TunedThresholds::Key, 5> TunedThresholds::kKeys = {
+    {{"one_shot", &TunedThresholds::one_shot},
+     {"read", &TunedThresholds::read},
+     {"read_pair", &TunedThresholds::read_pair},
+     {"direct", &TunedThresholds::direct},
+     {"stream", &TunedThresholds::stream}}};
+
 const TunedPlan* find_tuned(std::span<const TunedPlan> plans, ech_collective collective,
                             std::size_t bytes) {
   const auto at = std::ranges::find_if(plans, [&](const TunedPlan& p) {

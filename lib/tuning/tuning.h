@@ -3,7 +3,10 @@
 // machines. docs/plans.md describes the file.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,8 +28,29 @@ struct TunedPlan {
   friend bool operator==(const TunedPlan&, const TunedPlan&) = default;
 };
 
+// From how many bytes of a call on the shared memory of a host takes another way (docs/shm.md).
+// Nothing where it was not measured, or the built-in size does as well.
+struct TunedThresholds {
+  static constexpr std::size_t kNever = SIZE_MAX;
+
+  std::optional<std::size_t> one_shot;   // the largest allreduce in one shot; 0: none
+  std::optional<std::size_t> read;       // the smallest one that the kernel copies
+  std::optional<std::size_t> read_pair;  // and of one rank's part in an allgather of two
+  std::optional<std::size_t> direct;     // from here on shared buffers are read in place
+  std::optional<std::size_t> stream;     // from here on results bypass the cache
+
+  struct Key {
+    std::string_view name;
+    std::optional<std::size_t> TunedThresholds::*value;
+  };
+  static const std::array<Key, 5> kKeys;
+
+  friend bool operator==(const TunedThresholds&, const TunedThresholds&) = default;
+};
+
 struct Tuning {
   MachineKey machine;
+  TunedThresholds thresholds;
   std::vector<TunedPlan> plans;  // of each collective, ascending and apart
 
   friend bool operator==(const Tuning&, const Tuning&) = default;

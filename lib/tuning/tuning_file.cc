@@ -82,6 +82,35 @@ MachineKey machine_in(TableReader& table) {
   return key;
 }
 
+constexpr std::string_view kThresholds = "shared_memory";
+constexpr std::string_view kNever = "never";
+
+std::optional<std::size_t> parse_threshold(std::string_view text) {
+  if (text == kNever) return TunedThresholds::kNever;
+  const std::optional<std::uint64_t> bytes = parse_size(text);
+  if (!bytes || static_cast<double>(*bytes) > kMostBytes) return std::nullopt;
+  return static_cast<std::size_t>(*bytes);
+}
+
+TunedThresholds thresholds_in(TableReader& table) {
+  TunedThresholds out;
+  for (const TunedThresholds::Key& key : TunedThresholds::kKeys)
+    out.*key.value =
+        table.parsed(key.name, "a size such as \"64 KiB\", or \"never\"", parse_threshold);
+  return out;
+}
+
+Document as_document(const TunedThresholds& thresholds) {
+  Document d = Document::table();
+  for (const TunedThresholds::Key& key : TunedThresholds::kKeys) {
+    const std::optional<std::size_t>& bytes = thresholds.*key.value;
+    if (!bytes) continue;
+    const bool never = *bytes == TunedThresholds::kNever;
+    d.add(std::string(key.name), Document::of(never ? std::string(kNever) : format_size(*bytes)));
+  }
+  return d;
+}
+
 Document as_document(const TunedPlan& p) {
   Document d = Document::table();
   d.add("collective", Document::of(std::string(name(p.collective))));
@@ -104,6 +133,7 @@ Tuning parse_tuning(std::string_view text, std::string_view file) {
   Tuning tuning;
   table.one("machine", [&](TableReader& machine) { tuning.machine = machine_in(machine); });
   if (!table.has("machine")) table.fail("machine", "missing", "a table");
+  table.one(kThresholds, [&](TableReader& sizes) { tuning.thresholds = thresholds_in(sizes); });
   table.each("plan", [&](TableReader& row) { add(row, plan_in(row), tuning.plans); });
   table.finish();
   return tuning;
@@ -116,6 +146,8 @@ std::string to_toml(const Tuning& tuning) {
   for (std::size_t i = 0; i < MachineKey::kNames.size(); ++i)
     machine.add(std::string(MachineKey::kNames[i]), Document::of(tuning.machine.texts[i]));
   document.add("machine", std::move(machine));
+  if (tuning.thresholds != TunedThresholds{})
+    document.add(std::string(kThresholds), as_document(tuning.thresholds));
   Document plans = Document::list();
   for (const TunedPlan& plan : tuning.plans) plans.add(as_document(plan));
   document.add("plan", std::move(plans));

@@ -72,6 +72,24 @@ TEST_F(Tune, WritesAFileThatPerfUses) {
   EXPECT_EQ(plans.err.find("tuning"), r.err.npos) << plans.err;
 }
 
+TEST_F(Tune, MeasuresSharedMemory) {
+  const Words tune = {"tune", "-C",      "allreduce", "-b", "4",  "-e", "4M",
+                      "-f",   "1048576", "--time",    "3",  "-o", file_};
+  const Result r = on_two(tune);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NE(r.out.find("\n# shared memory: "), r.out.npos) << r.out;
+  // Whatever was found, every size takes the way that the file says.
+  const std::string text = text_of(file_), table = "\n[shared_memory]\n";
+  const std::string sizes = "one_shot = \"0 B\"\nread = \"0 B\"\nstream = \"0 B\"\n\n";
+  put(file_,
+      text.substr(0, text.find(table)) + table + sizes + text.substr(text.find("\n[[plan]]")));
+  const Words perf = {"perf", "-b", "8", "-e", "4M", "-f", "512", "-n", "5", "--format", "json"};
+  const Result used = on_two(perf, {"ECHELON_TUNING=" + file_});
+  EXPECT_EQ(used.code, 0) << used.err;
+  EXPECT_EQ(used.err, "");
+  for (const auto& row : json_lines(used.out)) EXPECT_EQ(row["wrong"], 0);
+}
+
 TEST_F(Tune, WhereFewRanksAreTheOthersFileIsLeftAside) {
   ASSERT_EQ(on_two({"tune", "-C", "reduce", "-e", "4", "--time", "1", "-o", file_}).code, 0);
   const Result r = run_program({program(), "run", "--no-tag", "-n", "3", "--env",

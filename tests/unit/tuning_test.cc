@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.h"
 #include "lib/fabric/formats.h"
 #include "lib/plans.h"
+#include "lib/shm_options.h"
 
 namespace echelon {
 namespace {
@@ -41,6 +43,9 @@ TunedPlan tuned(std::size_t above, std::size_t up_to, const char* plan) {
 Tuning sample() {
   Tuning tuning;
   tuning.machine = Machines().key();
+  tuning.thresholds.one_shot = 0;
+  tuning.thresholds.read = TunedThresholds::kNever;
+  tuning.thresholds.stream = 8 << 20;
   tuning.plans = {tuned(0, 4, "ring"), tuned(32768, 65536, "leader:native/one_shot")};
   tuning.plans.push_back(tuning.plans[0]);
   tuning.plans.back().collective = ECH_BROADCAST;
@@ -82,6 +87,10 @@ TEST(Tuning, ErrorsNameTheLineAndWhatWasExpected) {
       {replaced(good, "hosts = \"2\"", "hosts = 2"), "machine.hosts: a number; expected a text"},
       {replaced(good, "cores = ", "kernels = "), "machine.cores: missing"},
       {replaced(good, "racks = ", "more = 1\nracks = "), "machine.more: unknown key"},
+      {replaced(good, "\"never\"", "\"soon\""),
+       "shared_memory.read: \"soon\"; expected a size such as \"64 KiB\", or \"never\""},
+      {replaced(good, "\"8 MiB\"", "\"2097152 GiB\""), "shared_memory.stream: \"2097152 GiB\""},
+      {replaced(good, "stream = ", "streams = "), "shared_memory.streams: unknown key"},
       {replaced(good, "allreduce", "alreduce"),
        "plan.collective: \"alreduce\"; expected allreduce,"},
       {replaced(good, "broadcast", "barrier"), "plan.collective: \"barrier\"; expected"},
@@ -128,6 +137,26 @@ TEST(Tuning, ImpossiblePlansAreNamed) {
     EXPECT_STREQ(e.what(),
                  "plan \"native/ring/ring\" cannot do allreduce (of 9 to 16 bytes) on this layout");
   }
+}
+
+TEST(TunedThresholds, AreThoseOfSharedMemory) {
+  TunedThresholds tuned;
+  const shm::Thresholds built_in = shm_options("auto", tuned).thresholds;
+  EXPECT_EQ(built_in.one_shot, shm::Thresholds().one_shot);
+  EXPECT_EQ(built_in.read_pair, kSingleCopyFrom);
+  tuned = {.one_shot = 1, .read = 2, .read_pair = 3, .direct = 4, .stream = 5};
+  const shm::Thresholds t = shm_options("auto", tuned).thresholds;
+  EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.read_pair, t.direct, t.stream}),
+            (std::array<std::size_t, 6>{1, 1, 2, 3, 4, 5}));
+}
+
+TEST(TunedThresholds, GiveWayToWhatIsAskedForOfSingleCopy) {
+  const TunedThresholds tuned{.one_shot = 1, .read = 2, .read_pair = 3, .direct = {}, .stream = {}};
+  const shm::Thresholds on = shm_options("on", tuned).thresholds;
+  const shm::Thresholds off = shm_options("off", tuned).thresholds;
+  EXPECT_EQ((std::array{on.read, on.read_pair}), (std::array{kSingleCopyFrom, kSingleCopyFrom}));
+  EXPECT_EQ((std::array{off.read, off.read_pair}), (std::array{SIZE_MAX, SIZE_MAX}));
+  EXPECT_EQ((std::array{on.one_shot, off.one_shot}), (std::array<std::size_t, 2>{1, 1}));
 }
 
 TEST(MachineKey, SaysWhatTheMeasurementHoldsFor) {

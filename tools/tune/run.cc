@@ -23,6 +23,7 @@
 #include "tools/tune/candidates.h"
 #include "tools/tune/contest.h"
 #include "tools/tune/report.h"
+#include "tools/tune/shared_memory.h"
 
 namespace echelon::tune {
 namespace {
@@ -31,8 +32,9 @@ using Clock = std::chrono::steady_clock;
 using perf::Comm;
 using perf::Failure;
 
-constexpr double kLeastWeight = 2e-3;  // s; what a cell costs besides its operations
-constexpr double kForTrying = 0.4;     // of a cell's time
+constexpr double kLeastWeight = 2e-3;     // s; what a cell costs besides its operations
+constexpr double kForTrying = 0.4;        // of a cell's time
+constexpr double kForSharedMemory = 0.1;  // of all time
 
 // One operation, and what the model says of it.
 struct Cell {
@@ -241,6 +243,9 @@ void run(const Settings& settings) {
                    ? fmt::format("; plans predicted at more than {} x the best are left out",
                                  settings.within)
                    : "; all plans");
+  tuning.thresholds =
+      measure_thresholds(plain, settings.range.max_bytes, kForSharedMemory * settings.seconds);
+  if (plain.leader() && !settings.json) fmt::print("{}", line(tuning.thresholds));
   tuning.plans = Run({plain, forced}, settings).all();
   file.write(to_toml(tuning));
 }

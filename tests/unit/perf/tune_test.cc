@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "tools/tune/candidates.h"
+#include "tools/tune/crossover.h"
 #include "tools/tune/report.h"
+#include "tools/tune/shared_memory.h"
 
 namespace echelon::tune {
 namespace {
@@ -56,6 +58,33 @@ Verdict verdict(double model_us, double best_us) {
           {parse_recipe("direct"), best_us * 1e-6},
           9,
           5};
+}
+
+TEST(Crossover, IsWhereTheOtherWayBeginsToWin) {
+  const std::vector<TwoWays> times{{1, 2}, {2, 3}, {5, 3}, {9, 4}};
+  for (std::size_t usual = 0; usual <= times.size(); ++usual)
+    EXPECT_EQ(crossover(times, usual), 2u) << usual;
+  EXPECT_EQ(crossover({}, 0), 0u);
+  EXPECT_EQ(crossover(std::vector<TwoWays>{{1, 2}, {1, 2}}, 0), 2u) << "never";
+  EXPECT_EQ(crossover(std::vector<TwoWays>{{2, 1}, {2, 1}}, 2), 0u) << "always";
+}
+
+TEST(Crossover, OneOddSizeChangesNothing) {
+  EXPECT_EQ(crossover(std::vector<TwoWays>{{1, 2}, {2.1, 2}, {1, 2}, {2, 1}}, 3), 3u);
+}
+
+TEST(Crossover, ALeadOfAFewPercentIsLuck) {
+  EXPECT_EQ(crossover(std::vector<TwoWays>{{1, 1.04}, {1, 1.04}}, 0), 0u);
+  EXPECT_EQ(crossover(std::vector<TwoWays>{{1, 1.06}, {1, 1.06}}, 0), 2u);
+  EXPECT_EQ(crossover(std::vector<TwoWays>{{1.04, 1}, {1.04, 1}}, 2), 2u);
+}
+
+TEST(SharedMemory, SaysWhatDiffers) {
+  TunedThresholds found;
+  EXPECT_EQ(line(found), "# shared memory: as built in\n");
+  found.one_shot = 0;
+  found.stream = TunedThresholds::kNever;
+  EXPECT_EQ(line(found), "# shared memory: one_shot 0 B, stream never; else as built in\n");
 }
 
 TEST(Report, ALeadOfAFewPercentIsLuck) {

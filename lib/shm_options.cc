@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/shm_options.h"
+
+namespace echelon {
+
+ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned) {
+  ShmOptions out;
+  shm::Thresholds& t = out.thresholds;
+  const bool measured = single_copy == "auto";
+  t.read_pair = kSingleCopyFrom;
+  if (single_copy == "on") t.read = kSingleCopyFrom;
+  if (single_copy == "off") t.read_pair = TunedThresholds::kNever;
+  if (measured) t.read = tuned.read.value_or(t.read);
+  if (measured) t.read_pair = tuned.read_pair.value_or(t.read_pair);
+  // The file says for how many ranks a host it was measured.
+  t.one_shot = tuned.one_shot.value_or(t.one_shot);
+  t.one_shot_pair = tuned.one_shot.value_or(t.one_shot_pair);
+  t.direct = tuned.direct.value_or(t.direct);
+  t.stream = tuned.stream.value_or(t.stream);
+  return out;
+}
+
+}  // namespace echelon

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of this host, joined through shared memory.
+#pragma once
+
+#include <memory>
+
+#include "tools/perf/comm.h"
+#include "transports/group.h"
+#include "transports/shm/choose.h"
+
+namespace echelon::tune {
+
+class HostGroup {
+ public:
+  // Collective over all of `comm`, whose host's ranks become members by rank.
+  HostGroup(const perf::Comm& comm, const shm::Thresholds& thresholds);
+
+  int size() const { return size_; }
+
+  // Blocks until done. Throws perf::Failure after ten seconds, and where the group has failed.
+  void call(const GroupWork& work);
+
+ private:
+  void await();
+
+  int size_ = 0;
+  int polls_ = 0;  // before others get the core
+  std::unique_ptr<GroupEngine> engine_;
+};
+
+}  // namespace echelon::tune

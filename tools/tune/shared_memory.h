@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways of shared memory (docs/shm.md), measured among the ranks of each host without the
+// library's communicators, which take one way for each size.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "lib/tuning/tuning.h"
+#include "tools/perf/comm.h"
+
+namespace echelon::tune {
+
+// Collective; all hosts at the same time, the slowest one counts. Calls of up to `largest` bytes,
+// for about `seconds`. Throws perf::Failure when another rank of the host stops going on.
+TunedThresholds measure_thresholds(const perf::Comm& comm, std::size_t largest, double seconds);
+
+// "# shared memory: one_shot 32 KiB, stream never; else as built in\n"
+std::string line(const TunedThresholds& thresholds);
+
+}  // namespace echelon::tune
