@@ -51,7 +51,8 @@ TEST(PlanText, TakesWhatWasMeasuredOnSuchMachines) {
   const MeasuredPlan measured{parse_recipe("ring"), 212e-6, parse_recipe("native/ring"), 260e-6};
   PlanQuestion question;
   question.sizes = {3000, 5000};
-  question.tuning = Tuning{machine_key(fabric, hosts), {{ECH_ALLREDUCE, 2048, 4096, measured, 5}}};
+  question.tuning =
+      Tuning{machine_key(fabric, hosts), {}, {{ECH_ALLREDUCE, 2048, 4096, measured, 5}}};
   const std::string text = plan_text(fabric, question);
   EXPECT_NE(
       text.find("measured by echelon tune: 212 us, the model's choice native/ring took 260 us"),
