@@ -28,18 +28,7 @@ namespace {
 // Polls before giving way when every rank has a core of its own, some 100 us.
 constexpr int kPatienceOfOwners = 4000;
 
-// Smallest call that reads other ranks' memory when the user turns that on.
-
 constexpr std::chrono::seconds kFarewell{5};
-
-CpuSet allowed_cpus() {
-  CpuSet cpus;
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &mask)) cpus.add(cpu);
-  return cpus;
-}
 
 std::string room_in_shm() {
   struct statvfs room {};

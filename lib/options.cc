@@ -128,7 +128,7 @@ constexpr Setting kSettings[] = {
     {{"ECHELON_TIMEOUT", "seconds", "300", "deadline of an operation and of creation"},
      [](Options& o, std::string_view v) { o.timeout = positive_seconds(v); }},
     {{"ECHELON_TUNING", "path", "none",
-      "what echelon tune has measured on these machines: plans that win over the cost model"},
+      "what echelon tune has measured on these machines, which wins over the cost model"},
      [](Options& o, std::string_view v) { o.tuning_file = v; }},
     {{"ECHELON_UCX_TLS", "list", "all but GPU ones", "UCX transports, as in UCX_TLS"},
      [](Options& o, std::string_view v) { o.ucx_tls = v; }},

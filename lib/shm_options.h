@@ -9,9 +9,6 @@
 
 namespace echelon {
 
-// The smallest call in which the kernel copies, where nothing was measured.
-inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
-
 // `single_copy` is ECHELON_SINGLE_COPY, whose on and off win over what was measured.
 ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned);
 

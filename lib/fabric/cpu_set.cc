@@ -2,6 +2,7 @@
 #include "lib/fabric/cpu_set.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <bit>
@@ -111,6 +112,15 @@ std::string CpuSet::list() const {
     cpu = last;
   }
   return out;
+}
+
+CpuSet allowed_cpus() {
+  CpuSet cpus;
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof mask, &mask) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &mask)) cpus.add(cpu);
+  return cpus;
 }
 
 }  // namespace echelon

@@ -37,4 +37,7 @@ class CpuSet {
   std::vector<std::uint64_t> words_;  // invariant: the last word is not 0
 };
 
+// Of this process; empty where the kernel does not tell.
+CpuSet allowed_cpus();
+
 }  // namespace echelon

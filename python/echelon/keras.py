@@ -44,7 +44,7 @@ class _ReducedApply:
         self._reduction = reduction
 
     def __call__(self, grads: Any, trainable_variables: Any = None) -> None:
-        self._apply(self._reduction.of(grads), trainable_variables)
+        self._apply(self._reduction.of_variables(grads), trainable_variables)
 
 
 def is_distributed(optimizer: Any) -> bool:

@@ -33,7 +33,7 @@ rank, size = echelon.rank, echelon.size
 # Gradients travel together up to this many bytes, so that the first leave while others are computed.
 BUCKET_BYTES = 32 << 20
 
-# Of the results of gradients.
+# Of the gradients of variables.
 _rooms = Rooms()
 
 Arrays = Sequence[Any]
@@ -87,8 +87,6 @@ class Reduction:
         """Tensors and tf.IndexedSlices; None stays None, and must be None on all ranks."""
         results = [self._prepared(gradient) for gradient in gradients]
         dense = [k for k, g in enumerate(results) if g is not None and not _is_sparse(g)]
-        if not tf.executing_eagerly():
-            _rooms.prepare([_bytes(results[k]) for k in dense])
         buckets = _buckets([results[k] for k in dense], self.bucket_bytes)
         for number, bucket in enumerate(buckets):
             name = self.name if len(buckets) == 1 else f"{self.name} {number}"
@@ -96,6 +94,13 @@ class Reduction:
             for k, reduced in zip(places, self._dense([results[k] for k in places], name)):
                 results[k] = reduced
         return [self._sparse(g) if _is_sparse(g) else g for g in results]
+
+    def of_variables(self, gradients: Arrays) -> List[Any]:
+        """Like of(), for gradients that have the same shapes in every step."""
+        if not tf.executing_eagerly():
+            dense = [self._prepared(gradient) for gradient in gradients]
+            _rooms.prepare([_bytes(g) for g in dense if g is not None and not _is_sparse(g)])
+        return self.of(gradients)
 
     def _prepared(self, gradient: Any) -> Any:
         if gradient is None or _is_sparse(gradient) and not self.sparse_as_dense:
@@ -233,7 +238,7 @@ class DistributedGradientTape:
 
     def gradient(self, target: Any, sources: Any, *arguments: Any, **named: Any) -> Any:
         mine = self._tape.gradient(target, sources, *arguments, **named)
-        return tf.nest.pack_sequence_as(mine, self._reduction.of(tf.nest.flatten(mine)))
+        return tf.nest.pack_sequence_as(mine, self._reduction.of_variables(tf.nest.flatten(mine)))
 
 
 __all__ = [

@@ -146,7 +146,7 @@ def on_host():
                for daemon in daemons]
     try:
         if rank != 0:
-            wait_for((folder / "done").exists, 280)
+            wait_for((folder / "done").exists, 300)
             return 0
         wait_for(are_idle)
         result = unittest.main(module="__main__", argv=sys.argv[:1], exit=False).result
@@ -166,42 +166,46 @@ def skip(reason):
     sys.exit(77)
 
 
-def start_munged():
-    """A daemon of our own, with a key of our own."""
+def munged():
+    """The command of a daemon of our own, with a key of our own."""
     key = folder / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o400)
-    daemon = subprocess.Popen(
-        ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={folder}/munge.socket",
-         f"--pid-file={folder}/munge.pid", f"--seed-file={folder}/munge.seed"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return ["munged", "--foreground", "--force", f"--key-file={key}",
+            f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid",
+            f"--seed-file={folder}/munge.seed"]
+
+
+def on_virtual_hosts():
     wait_for((folder / "munge.socket").exists)
-    return daemon
+    return subprocess.run([program, "run", "--no-tag", "--timeout", "240", "--emulate",
+                           f"{HOSTS}x1:1gbit", "--", "unshare", "--mount", "sh", "-c", WITH_ITS_TMP,
+                           str(folder), sys.executable, __file__, program, str(folder)]).returncode
 
 
 def outside():
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
     if os.geteuid() != 0:
         skip("needs root, for Slurm's daemons and network namespaces")
     for tool in ("slurmctld", "slurmd", "salloc", "munged"):
-        if shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
+        if shutil.which(tool) is None:
             skip(f"no {tool} (Debian: slurm-wlm, munge)")
-    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    if pathlib.Path("/tmp") in pathlib.Path(program).resolve().parents:
+        skip("the program lies in /tmp, of which each virtual host has its own")
     for name in ["state", *(f"spool.host{host}" for host in range(HOSTS))]:
         (folder / name).mkdir()
-    munged = start_munged()
+    daemon = subprocess.Popen(munged(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        done = subprocess.run([program, "run", "--no-tag", "--emulate", f"{HOSTS}x1:1gbit", "--",
-                               "unshare", "--mount", "sh", "-c", WITH_ITS_TMP, str(folder),
-                               sys.executable, __file__, program, str(folder)], timeout=300)
+        code = on_virtual_hosts()
     finally:
-        munged.terminate()
-        munged.wait()
-    if done.returncode == 3:
+        daemon.terminate()
+        daemon.wait()
+    if code == 3:
         skip("no virtual cluster here")
-    if done.returncode != 0:
+    if code != 0:
         for log in sorted(folder.glob("*.log")):
             print(f"==== {log.name}\n{log.read_text()[-3000:]}")
-    return done.returncode
+    return code
 
 
 def main():

@@ -2,6 +2,7 @@
 // `echelon tune` on live ranks, and what others make of its file.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -74,15 +75,16 @@ TEST_F(Tune, WritesAFileThatPerfUses) {
 
 TEST_F(Tune, MeasuresSharedMemory) {
   const Words tune = {"tune", "-C",      "allreduce", "-b", "4",  "-e", "4M",
-                      "-f",   "1048576", "--time",    "3",  "-o", file_};
+                      "-f",   "1048576", "--time",    "20", "-o", file_};
   const Result r = on_two(tune);
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_NE(r.out.find("\n# shared memory: "), r.out.npos) << r.out;
+  EXPECT_EQ(r.out.find("time was up before"), r.out.npos) << r.out;
   // Whatever was found, every size takes the way that the file says.
   const std::string text = text_of(file_), table = "\n[shared_memory]\n";
   const std::string sizes = "one_shot = \"0 B\"\nread = \"0 B\"\nstream = \"0 B\"\n\n";
-  put(file_,
-      text.substr(0, text.find(table)) + table + sizes + text.substr(text.find("\n[[plan]]")));
+  put(file_, text.substr(0, std::min(text.find(table), text.find("\n[[plan]]"))) + table + sizes +
+                 text.substr(text.find("\n[[plan]]")));
   const Words perf = {"perf", "-b", "8", "-e", "4M", "-f", "512", "-n", "5", "--format", "json"};
   const Result used = on_two(perf, {"ECHELON_TUNING=" + file_});
   EXPECT_EQ(used.code, 0) << used.err;

@@ -7,6 +7,8 @@
 
 namespace echelon::tune {
 
+constexpr double kFewest = 2;  // sizes that change hands
+
 std::size_t crossover(std::span<const TwoWays> times, std::size_t usual) {
   std::size_t best = 0;
   double lead = 0, usual_lead = 0, most = 0;  // of the way for small sizes in those before
@@ -18,7 +20,8 @@ std::size_t crossover(std::span<const TwoWays> times, std::size_t usual) {
     most = lead;
   }
   const double changed = std::abs(static_cast<double>(best) - static_cast<double>(usual));
-  return most - usual_lead < changed * std::log(kWorthIt) ? usual : best;
+  const bool luck = changed < kFewest || most - usual_lead < changed * std::log(kWorthIt);
+  return luck ? usual : best;
 }
 
 }  // namespace echelon::tune

@@ -13,8 +13,8 @@ struct TwoWays {
 };
 
 // `times`: of ascending sizes. Returns how many of them the way for small sizes is to have, so that
-// the product of all times is least. `usual`, how many it has now, is kept while the sizes that
-// would change hands gain less than 5 % in the mean, which may be luck.
+// the product of all times is least. `usual`, how many it has now, is kept where a single size
+// would change hands, or those that do would gain less than 5 % in the mean: that may be luck.
 std::size_t crossover(std::span<const TwoWays> times, std::size_t usual);
 
 }  // namespace echelon::tune

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/base/bytes.h"
+#include "lib/fabric/cpu_set.h"
 #include "transports/shm/shm_group.h"
 
 namespace echelon::tune {
@@ -15,13 +16,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kEntry = 512;
+constexpr std::size_t kEntry = 4096;
 constexpr auto kPatience = std::chrono::seconds(10);
-constexpr int kPolls = 20000, kPollsOfACrowd = 2;
+// As lib/engine/wait.h has them, and ECHELON_SPIN.
+constexpr int kPolls = 4000, kPollsOfACrowd = 24;
+constexpr auto kSpin = std::chrono::microseconds(200);
 
 struct Entry {
   int host = 0;
   std::string address;
+  CpuSet cpus;
 };
 
 // By rank.
@@ -33,15 +37,11 @@ std::vector<Entry> entries(const perf::Comm& comm, const std::string& address) {
   std::vector<Entry> out;
   for (std::size_t at = 0; at < all.size(); at += kEntry) {
     ByteReader in(std::string_view(all).substr(at, kEntry), "address of shared memory");
-    out.push_back({static_cast<int>(in.u32()), {}});
+    out.push_back({static_cast<int>(in.u32()), {}, {}});
     out.back().address = in.text();
+    out.back().cpus = CpuSet::parse(in.text()).value_or(CpuSet());
   }
   return out;
-}
-
-int own_cpus() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 }  // namespace
@@ -51,14 +51,16 @@ HostGroup::HostGroup(const perf::Comm& comm, const shm::Thresholds& thresholds) 
   options.thresholds = thresholds;
   std::unique_ptr<GroupMedium> medium = make_shm_group(options);
   std::vector<std::string> members;
+  CpuSet cpus;
   int self = 0;
   for (const Entry& entry : entries(comm, medium->address())) {
     if (entry.host != comm.host()) continue;
     if (entry.address == medium->address()) self = static_cast<int>(members.size());
     members.push_back(entry.address);
+    cpus.add(entry.cpus);
   }
   size_ = static_cast<int>(members.size());
-  polls_ = size_ > own_cpus() ? kPollsOfACrowd : kPolls;
+  polls_ = size_ > cpus.count() ? kPollsOfACrowd : kPolls;
   if (size_ > 1) engine_ = medium->connect(self, members);
   comm.barrier();  // nobody leaves before all have connected
 }
@@ -71,20 +73,26 @@ void HostGroup::call(const GroupWork& work) {
 }
 
 void HostGroup::await() {
-  const auto until = Clock::now() + kPatience;
+  auto moved = Clock::now();
   for (int idle = 0; !engine_->done(0);) {
     if (engine_->progress()) {
       idle = 0;
-    } else if (++idle > polls_) {
-      sched_yield();
-      if (idle < polls_ + 4 || !engine_->arm()) continue;
-      engine_->sleep(std::chrono::seconds(1));
-      engine_->disarm();
-      idle = 0;
-      if (Clock::now() > until)
-        throw perf::Failure("tune: another rank of this host does not go on");
+    } else if (++idle == polls_) {
+      moved = Clock::now();
+    } else if (idle > polls_) {
+      rest(moved);
     }
   }
+}
+
+// Gives the core away, and sleeps where nothing has moved for long.
+void HostGroup::rest(std::chrono::steady_clock::time_point moved) {
+  sched_yield();
+  const auto idle = Clock::now() - moved;
+  if (idle < kSpin || !engine_->arm()) return;
+  engine_->sleep(std::chrono::seconds(1));
+  engine_->disarm();
+  if (idle > kPatience) throw perf::Failure("tune: another rank of this host does not go on");
 }
 
 }  // namespace echelon::tune

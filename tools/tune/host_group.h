@@ -2,6 +2,7 @@
 // The ranks of this host, joined through shared memory.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "tools/perf/comm.h"
@@ -17,14 +18,16 @@ class HostGroup {
 
   int size() const { return size_; }
 
-  // Blocks until done. Throws perf::Failure after ten seconds, and where the group has failed.
+  // Blocks until done. Throws perf::Failure when nothing moves for ten seconds, and where the group
+  // has failed.
   void call(const GroupWork& work);
 
  private:
   void await();
+  void rest(std::chrono::steady_clock::time_point moved);
 
   int size_ = 0;
-  int polls_ = 0;  // before others get the core
+  int polls_ = 0;  // before others get the core, as in the library's communicators
   std::unique_ptr<GroupEngine> engine_;
 };
 

@@ -85,8 +85,8 @@ std::vector<Recipe> recipes_of(const Arena& arena, const Cell& cell, double fact
 
 class Run {
  public:
-  Run(const Arena& arena, const Settings& settings)
-      : arena_(arena), settings_(settings), progress_(arena.plain.leader()) {}
+  Run(const Arena& arena, const Settings& settings, Clock::time_point begin)
+      : arena_(arena), settings_(settings), begin_(begin), progress_(arena.plain.leader()) {}
 
   // The rows that were measured.
   std::vector<TunedPlan> all() {
@@ -154,7 +154,7 @@ class Run {
 
   const Arena arena_;
   const Settings& settings_;
-  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point begin_;
   perf::Progress progress_;
   std::vector<Verdict> verdicts_;
   std::vector<TunedPlan> rows_;
@@ -226,6 +226,13 @@ class OutputFile {
   std::ofstream stream_;
 };
 
+TunedThresholds thresholds(const Comm& comm, const Settings& settings) {
+  const double seconds = kForSharedMemory * settings.seconds;
+  const MeasuredThresholds measured = measure_thresholds(comm, settings.range.max_bytes, seconds);
+  if (comm.leader() && !settings.json) fmt::print("{}", line(measured));
+  return measured.thresholds;
+}
+
 }  // namespace
 
 void run(const Settings& settings) {
@@ -243,10 +250,9 @@ void run(const Settings& settings) {
                    ? fmt::format("; plans predicted at more than {} x the best are left out",
                                  settings.within)
                    : "; all plans");
-  tuning.thresholds =
-      measure_thresholds(plain, settings.range.max_bytes, kForSharedMemory * settings.seconds);
-  if (plain.leader() && !settings.json) fmt::print("{}", line(tuning.thresholds));
-  tuning.plans = Run({plain, forced}, settings).all();
+  const Clock::time_point begin = Clock::now();
+  if (!settings.output.empty()) tuning.thresholds = thresholds(plain, settings);
+  tuning.plans = Run({plain, forced}, settings, begin).all();
   file.write(to_toml(tuning));
 }
 

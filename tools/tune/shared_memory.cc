@@ -24,49 +24,70 @@ using Clock = std::chrono::steady_clock;
 using shm::Thresholds;
 
 constexpr std::size_t kNever = TunedThresholds::kNever;
-constexpr std::size_t kSingleCopyFrom = 64 << 10;
 constexpr int kCells = 45;        // all sizes of all ways, about
 constexpr double kSample = 1e-3;  // s
+
+enum class Kind { kAllreduce, kAllgather, kBroadcast };
 
 // A threshold, and what lies on either side of it.
 struct Way {
   std::optional<std::size_t> TunedThresholds::*threshold;
   Thresholds small, large;
-  std::size_t least, most;  // sizes that are tried, by powers of two
-  std::size_t usual;        // the first size of the way for large ones
-  GroupAction action = GroupAction::kAllreduce;
-  bool shared = false;  // buffers
+  std::size_t least, most;                       // sizes that are tried, by powers of two
+  std::size_t usual;                             // the first size of the way for large ones
+  std::vector<Kind> kinds = {Kind::kAllreduce};  // whose times are multiplied
+  bool shared = false;                           // buffers
 };
 
-Thresholds with(std::size_t Thresholds::*field, std::size_t value) {
-  Thresholds out;
-  out.*field = value;
-  return out;
+Thresholds with(Thresholds base, std::size_t Thresholds::*field, std::size_t value) {
+  base.*field = value;
+  return base;
 }
 
-Way one_shot(bool pair) {
-  const Thresholds built_in;
-  Thresholds always, never;
+Way one_shot(const Thresholds& base, int members) {
+  Thresholds always = base, never = base;
   always.one_shot = always.one_shot_pair = kNever;
   never.one_shot = never.one_shot_pair = 0;
-  const std::size_t largest = pair ? built_in.one_shot_pair : built_in.one_shot;
+  const std::size_t largest = members <= 2 ? base.one_shot_pair : base.one_shot;
   return {&TunedThresholds::one_shot, always, never, 1 << 10, 512 << 10, 2 * largest};
 }
 
-std::vector<Way> ways_of(int members) {
-  const Thresholds built_in;
-  std::vector<Way> out{one_shot(members <= 2)};
-  out.push_back(
-      {&TunedThresholds::read, built_in, with(&Thresholds::read, 0), 64 << 10, 16 << 20, kNever});
-  if (members == 2)
-    out.push_back({&TunedThresholds::read_pair, built_in, with(&Thresholds::read_pair, 0), 16 << 10,
-                   16 << 20, kSingleCopyFrom, GroupAction::kAllgather});
-  out.push_back({&TunedThresholds::direct, with(&Thresholds::direct, kNever),
-                 with(&Thresholds::direct, 0), 1 << 10, 1 << 20, built_in.direct,
-                 GroupAction::kAllreduce, true});
-  out.push_back({&TunedThresholds::stream, with(&Thresholds::stream, kNever),
-                 with(&Thresholds::stream, 0), 1 << 20, 64 << 20, built_in.stream});
-  return out;
+// Of two ranks, what only copies has a threshold of its own.
+Way read(const Thresholds& base, int members) {
+  Way way{
+      &TunedThresholds::read, base, with(base, &Thresholds::read, 0), 64 << 10, 16 << 20, kNever};
+  if (members > 2) way.kinds = {Kind::kAllreduce, Kind::kAllgather, Kind::kBroadcast};
+  return way;
+}
+
+Way read_pair(const Thresholds& base, int) {
+  return {&TunedThresholds::read_pair,
+          with(base, &Thresholds::read_pair, kNever),
+          with(base, &Thresholds::read_pair, 0),
+          16 << 10,
+          16 << 20,
+          shm::kSingleCopyFrom,
+          {Kind::kAllgather, Kind::kBroadcast}};
+}
+
+Way direct(const Thresholds& base, int) {
+  return {&TunedThresholds::direct,
+          with(base, &Thresholds::direct, kNever),
+          with(base, &Thresholds::direct, 0),
+          1 << 10,
+          1 << 20,
+          base.direct,
+          {Kind::kAllreduce},
+          true};
+}
+
+Way stream(const Thresholds& base, int) {
+  return {&TunedThresholds::stream,
+          with(base, &Thresholds::stream, kNever),
+          with(base, &Thresholds::stream, 0),
+          1 << 20,
+          64 << 20,
+          base.stream};
 }
 
 using Memory = std::unique_ptr<void, void (*)(void*)>;
@@ -89,20 +110,22 @@ class Duel {
  public:
   Duel(const perf::Comm& comm, const Way& way, std::size_t largest)
       : comm_(comm),
-        way_(way),
         small_(comm, way.small),
         large_(comm, way.large),
         input_(zeros(largest, way.shared)),
-        output_(zeros(largest * parts(), way.shared)) {}
+        output_(zeros(largest * static_cast<std::size_t>(small_.size()), way.shared)) {
+    comm.barrier();  // after the first touch of so much memory
+  }
 
-  TwoWays measure(std::size_t bytes, double seconds) {
-    const double once = comm_.max(std::max(sample(small_, bytes, 1), sample(large_, bytes, 1)));
+  TwoWays measure(Kind kind, std::size_t bytes, double seconds) {
+    const Call call = call_of(kind, bytes);
+    const double once = comm_.max(std::max(sample(small_, call, 1), sample(large_, call, 1)));
     const int calls = static_cast<int>(std::clamp(kSample / once, 1.0, 200.0));
     const int rounds = static_cast<int>(std::clamp(seconds / (2 * calls * once), 3.0, 15.0));
     std::vector<double> small, large;
     for (int round = 0; round < rounds; ++round) {
-      small.push_back(sample(small_, bytes, calls));
-      large.push_back(sample(large_, bytes, calls));
+      small.push_back(sample(small_, call, calls));
+      large.push_back(sample(large_, call, calls));
     }
     std::array<double, 2> slowest{median(small), median(large)};
     comm_.max(slowest);
@@ -110,20 +133,27 @@ class Duel {
   }
 
  private:
-  bool gathers() const { return way_.action == GroupAction::kAllgather; }
-  std::size_t parts() const { return gathers() ? static_cast<std::size_t>(small_.size()) : 1; }
+  struct Call {
+    GroupWork work;
+    std::vector<GroupPart> parts;
+  };
+
+  Call call_of(Kind kind, std::size_t bytes) const {
+    Call call;
+    const int owners = kind == Kind::kAllgather ? small_.size() : 1;
+    for (int owner = 0; owner < owners; ++owner)
+      call.parts.push_back({0, static_cast<std::size_t>(owner) * bytes, bytes, owner});
+    call.work.action = kind == Kind::kAllreduce ? GroupAction::kAllreduce : GroupAction::kAllgather;
+    call.work.dtype = ECH_FLOAT32;
+    call.work.input = static_cast<const std::byte*>(input_.get());
+    call.work.output = static_cast<std::byte*>(output_.get());
+    return call;
+  }
 
   // Seconds per call.
-  double sample(HostGroup& group, std::size_t bytes, int calls) {
-    std::vector<GroupPart> pieces;
-    for (std::size_t p = 0; p < parts(); ++p)
-      pieces.push_back({0, p * bytes, bytes, static_cast<int>(p)});
-    GroupWork work;
-    work.action = way_.action;
-    work.dtype = ECH_FLOAT32;
-    work.input = static_cast<const std::byte*>(input_.get());
-    work.output = static_cast<std::byte*>(output_.get());
-    work.parts = pieces;
+  static double sample(HostGroup& group, const Call& call, int calls) {
+    GroupWork work = call.work;
+    work.parts = call.parts;
     group.call({});  // all begin together
     const auto begin = Clock::now();
     for (int i = 0; i < calls; ++i) group.call(work);
@@ -131,53 +161,95 @@ class Duel {
   }
 
   const perf::Comm& comm_;
-  const Way& way_;
   HostGroup small_, large_;
   const Memory input_, output_;
 };
 
-// What the file is to say; nothing where the built-in size is as good.
-std::optional<std::size_t> measure(const perf::Comm& comm, const Way& way, std::size_t largest,
-                                   double seconds_per_size) {
-  const std::size_t most = std::min(way.most, largest);
-  if (most < way.least) return std::nullopt;
-  Duel duel(comm, way, most);
-  std::vector<std::size_t> sizes;
-  std::vector<TwoWays> times;
-  for (std::size_t bytes = way.least; bytes <= most; bytes *= 2) {
-    sizes.push_back(bytes);
-    times.push_back(duel.measure(bytes, seconds_per_size));
+class Measurement {
+ public:
+  Measurement(const perf::Comm& comm, std::size_t largest, double seconds)
+      : comm_(comm), largest_(largest), seconds_(seconds) {}
+
+  // Nothing where the built-in size is as good, or time was up.
+  std::optional<std::size_t> find(const Way& way) {
+    const std::size_t most = std::min(way.most, largest_);
+    if (most < way.least) return std::nullopt;
+    Duel duel(comm_, way, most);
+    std::vector<std::size_t> sizes;
+    std::vector<TwoWays> times;
+    for (std::size_t bytes = way.least; bytes <= most; bytes *= 2) {
+      if (is_over()) return std::nullopt;
+      sizes.push_back(bytes);
+      times.push_back({1, 1});
+      for (Kind kind : way.kinds) {
+        const TwoWays of_kind = duel.measure(kind, bytes, seconds_ / kCells);
+        times.back().small *= of_kind.small;
+        times.back().large *= of_kind.large;
+      }
+    }
+    const auto usual = static_cast<std::size_t>(
+        std::ranges::count_if(sizes, [&](std::size_t bytes) { return bytes < way.usual; }));
+    const std::size_t found = crossover(times, usual);
+    if (found == usual) return std::nullopt;
+    if (way.threshold == &TunedThresholds::one_shot)
+      return found == 0 ? sizes[0] / 2 : sizes[found - 1];
+    if (found < sizes.size()) return sizes[found];
+    return sizes.back() * 2 > way.most ? kNever : sizes.back() * 2;
   }
-  const auto usual = static_cast<std::size_t>(
-      std::ranges::count_if(sizes, [&](std::size_t bytes) { return bytes < way.usual; }));
-  const std::size_t found = crossover(times, usual);
-  if (found == usual) return std::nullopt;
-  if (way.threshold == &TunedThresholds::one_shot) return found == 0 ? 0 : sizes[found - 1];
-  return found == sizes.size() ? kNever : sizes[found];
+
+  bool is_complete() const { return complete_; }
+
+ private:
+  bool is_over() {
+    const double passed = std::chrono::duration<double>(Clock::now() - begin_).count();
+    if (comm_.max(passed) > seconds_) complete_ = false;
+    return !complete_;
+  }
+
+  const perf::Comm& comm_;
+  const std::size_t largest_;
+  const double seconds_;
+  const Clock::time_point begin_ = Clock::now();
+  bool complete_ = true;
+};
+
+// What a communicator with these takes.
+Thresholds taken(const TunedThresholds& found) {
+  Thresholds out;
+  out.one_shot = found.one_shot.value_or(out.one_shot);
+  out.one_shot_pair = found.one_shot.value_or(out.one_shot_pair);
+  out.read = found.read.value_or(out.read);
+  out.read_pair = found.read_pair.value_or(shm::kSingleCopyFrom);
+  return out;
 }
 
 }  // namespace
 
-TunedThresholds measure_thresholds(const perf::Comm& comm, std::size_t largest, double seconds) {
-  TunedThresholds out;
-  const int members = HostGroup(comm, {}).size();
-  const int most = static_cast<int>(comm.max(members));
-  if (most == 1) return out;
-  for (const Way& way : ways_of(most))
-    out.*way.threshold = measure(comm, way, largest, seconds / kCells);
+MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t largest, double seconds) {
+  MeasuredThresholds out;
+  const int members = static_cast<int>(comm.max(HostGroup(comm, {}).size()));
+  if (members == 1) return out;
+  Measurement measurement(comm, largest, seconds);
+  for (const auto way_of : {one_shot, read, read_pair, direct, stream}) {
+    if (way_of == read_pair && members > 2) continue;
+    const Way way = way_of(taken(out.thresholds), members);
+    out.thresholds.*way.threshold = measurement.find(way);
+  }
+  out.complete = measurement.is_complete();
   return out;
 }
 
-std::string line(const TunedThresholds& thresholds) {
+std::string line(const MeasuredThresholds& measured) {
   std::string text;
   for (const TunedThresholds::Key& key : TunedThresholds::kKeys) {
-    const std::optional<std::size_t>& bytes = thresholds.*key.value;
+    const std::optional<std::size_t>& bytes = measured.thresholds.*key.value;
     if (!bytes) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key.name,
                         *bytes == kNever ? "never" : format_size(*bytes));
   }
-  return fmt::format("# shared memory: {}\n",
-                     text.empty() ? "as built in" : text + "; else as built in");
+  return fmt::format("# shared memory: {}{}\n",
+                     text.empty() ? "as built in" : text + "; else as built in",
+                     measured.complete ? "" : "; time was up before all was measured");
 }
 
 }  // namespace echelon::tune

@@ -17,6 +17,9 @@ enum class Variant {
   kRead,     // owners and readers copy from the others' own memory, by the kernel
 };
 
+// From here on the kernel copies, where it is to do so and nothing was measured.
+inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
+
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members.
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
