@@ -196,6 +196,8 @@ class Communicator final : private Attendant, private Planner {
   std::string name_of_seat(int seat) const;
   std::unique_ptr<Communicator> go_on(Membership survivors) const;
   std::string show_meeting_point(bool first, int leader, Deadline until);
+  std::unique_ptr<Communicator> create_part(const Identity& identity, const Options& options,
+                                            Deadline until);
   std::unique_ptr<Control> join_part(const Identity& identity, Deadline until);
 
   const Options options_;

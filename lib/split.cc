@@ -63,7 +63,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
     options.timeline = with_suffix(timeline_->path(), fmt::format("-split{}-{}", splits_, color));
   std::optional<DeviceScope> same_gpu;
   if (gpu_) same_gpu.emplace(gpu_->device());
-  return create_communicator({join_part(identity, until)}, options, log_, until);
+  return create_part(identity, options, until);
 }
 
 // Where the ranks of a part meet, as its first rank shows it.
@@ -73,6 +73,18 @@ std::string Communicator::show_meeting_point(bool first, int leader, Deadline un
     return control_->allgather(mine, until)[leader];
   } catch (const Error&) {
     close_meeting_point(mine);
+    throw;
+  }
+}
+
+// When this communicator fails, ranks leave the part that hear of it sooner than we do.
+std::unique_ptr<Communicator> Communicator::create_part(const Identity& identity,
+                                                        const Options& options, Deadline until) {
+  try {
+    return create_communicator({join_part(identity, until)}, options, log_, until);
+  } catch (const Error& e) {
+    if (e.code() == ECH_ERR_PEER) await_failure(*control_);
+    control_->check();  // the better reason
     throw;
   }
 }
@@ -87,8 +99,6 @@ std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadl
   try {
     return join(identity, {until, options_.interface_name, log_, {}, check});
   } catch (const Error& e) {
-    if (e.code() == ECH_ERR_PEER) await_failure(*control_);
-    control_->check();  // the better reason
     if (e.code() != ECH_ERR_INVALID || options_.interface_name.empty()) throw;
     // The name that the caller gave was right when this communicator was made.
     throw Error(ECH_ERR_SYSTEM, std::string("a network interface has gone: ") + e.what());
