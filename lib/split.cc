@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/bytes.h"
+#include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/rendezvous.h"
 #include "lib/communicator.h"
 #include "lib/create.h"
@@ -83,8 +84,7 @@ std::unique_ptr<Communicator> Communicator::create_part(const Identity& identity
   try {
     return create_communicator({join_part(identity, until)}, options, log_, until);
   } catch (const Error& e) {
-    if (e.code() == ECH_ERR_PEER) await_failure(*control_);
-    control_->check();  // the better reason
+    if (may_be_a_consequence(e)) await_failure(*control_);
     throw;
   }
 }
@@ -99,6 +99,8 @@ std::unique_ptr<Control> Communicator::join_part(const Identity& identity, Deadl
   try {
     return join(identity, {until, options_.interface_name, log_, {}, check});
   } catch (const Error& e) {
+    if (e.code() == ECH_ERR_PEER) await_failure(*control_);
+    control_->check();  // the better reason
     if (e.code() != ECH_ERR_INVALID || options_.interface_name.empty()) throw;
     // The name that the caller gave was right when this communicator was made.
     throw Error(ECH_ERR_SYSTEM, std::string("a network interface has gone: ") + e.what());

@@ -217,10 +217,8 @@ std::string TcpControl::last_seen(int rank) const {
 }
 
 Error TcpControl::death(int rank) const {
-  return {ECH_ERR_PEER,
-          fmt::format("{} closed its control connection without a goodbye: it died, was killed or "
-                      "gave up{}",
-                      describe(rank), last_seen(rank))};
+  return {ECH_ERR_PEER, fmt::format("{} {}: it died, was killed or gave up{}", describe(rank),
+                                    kWithoutGoodbye, last_seen(rank))};
 }
 
 // Whether another rank than rank 0 could tell what it was doing.

@@ -27,6 +27,11 @@ Error decode_failure(const std::string& payload) {
   return {known ? static_cast<ech_status>(code) : ECH_ERR_INTERNAL, text};
 }
 
+bool may_be_a_consequence(const Error& error) {
+  return error.code() == ECH_ERR_PEER &&
+         std::string_view(error.what()).find(kWithoutGoodbye) != std::string_view::npos;
+}
+
 void tell_all(const Channels& channels, const Error& error) noexcept {
   try {
     const std::string payload = encode_failure(error);
