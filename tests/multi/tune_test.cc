@@ -74,8 +74,8 @@ TEST_F(Tune, WritesAFileThatPerfUses) {
 }
 
 TEST_F(Tune, MeasuresSharedMemory) {
-  const Words tune = {"tune", "-C",      "allreduce", "-b", "4",  "-e", "4M",
-                      "-f",   "1048576", "--time",    "20", "-o", file_};
+  const Words tune = {"tune", "-C",      "allreduce", "-b",  "4",  "-e", "4M",
+                      "-f",   "1048576", "--time",    "100", "-o", file_};
   const Result r = on_two(tune);
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_NE(r.out.find("\n# shared memory: "), r.out.npos) << r.out;

@@ -200,7 +200,9 @@ class Results(Base):
         with unittest.mock.patch("echelon.grouped_allreduce", recording):
             for k in range(10):
                 step(tf.constant(float(k)))
-        self.assertLess(len(set(given)), 5)
+        prepared = {np.frombuffer(room.memory, np.uint8).ctypes.data
+                    for room in ech._rooms._by_size[4 * 654_321]}
+        self.assertGreater(sum(address in prepared for address in given), 1)
 
     def test_tensors_of_many_shapes_keep_no_memory(self):
         before = len(ech._rooms._by_size)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/fabric/quantity.h"
+#include "lib/shm_options.h"
 #include "tools/tune/crossover.h"
 #include "tools/tune/host_group.h"
 #include "transports/shm/shared_alloc.h"
@@ -52,42 +53,42 @@ Way one_shot(const Thresholds& base, int members) {
   return {&TunedThresholds::one_shot, always, never, 1 << 10, 512 << 10, 2 * largest};
 }
 
+// Another way from `field` on.
+Way beyond(std::optional<std::size_t> TunedThresholds::*threshold, std::size_t Thresholds::*field,
+           const Thresholds& base) {
+  return {threshold, with(base, field, kNever), with(base, field, 0), 0, 0, base.*field};
+}
+
 // Of two ranks, what only copies has a threshold of its own.
 Way read(const Thresholds& base, int members) {
-  Way way{
-      &TunedThresholds::read, base, with(base, &Thresholds::read, 0), 64 << 10, 16 << 20, kNever};
+  Way way = beyond(&TunedThresholds::read, &Thresholds::read, base);
+  way.least = 64 << 10;
+  way.most = 16 << 20;
   if (members > 2) way.kinds = {Kind::kAllreduce, Kind::kAllgather, Kind::kBroadcast};
   return way;
 }
 
 Way read_pair(const Thresholds& base, int) {
-  return {&TunedThresholds::read_pair,
-          with(base, &Thresholds::read_pair, kNever),
-          with(base, &Thresholds::read_pair, 0),
-          16 << 10,
-          16 << 20,
-          shm::kSingleCopyFrom,
-          {Kind::kAllgather, Kind::kBroadcast}};
+  Way way = beyond(&TunedThresholds::read_pair, &Thresholds::read_pair, base);
+  way.least = 16 << 10;
+  way.most = 16 << 20;
+  way.kinds = {Kind::kAllgather, Kind::kBroadcast};
+  return way;
 }
 
 Way direct(const Thresholds& base, int) {
-  return {&TunedThresholds::direct,
-          with(base, &Thresholds::direct, kNever),
-          with(base, &Thresholds::direct, 0),
-          1 << 10,
-          1 << 20,
-          base.direct,
-          {Kind::kAllreduce},
-          true};
+  Way way = beyond(&TunedThresholds::direct, &Thresholds::direct, base);
+  way.least = 1 << 10;
+  way.most = 1 << 20;
+  way.shared = true;
+  return way;
 }
 
 Way stream(const Thresholds& base, int) {
-  return {&TunedThresholds::stream,
-          with(base, &Thresholds::stream, kNever),
-          with(base, &Thresholds::stream, 0),
-          1 << 20,
-          64 << 20,
-          base.stream};
+  Way way = beyond(&TunedThresholds::stream, &Thresholds::stream, base);
+  way.least = 1 << 20;
+  way.most = 64 << 20;
+  return way;
 }
 
 using Memory = std::unique_ptr<void, void (*)(void*)>;
@@ -213,16 +214,6 @@ class Measurement {
   bool complete_ = true;
 };
 
-// What a communicator with these takes.
-Thresholds taken(const TunedThresholds& found) {
-  Thresholds out;
-  out.one_shot = found.one_shot.value_or(out.one_shot);
-  out.one_shot_pair = found.one_shot.value_or(out.one_shot_pair);
-  out.read = found.read.value_or(out.read);
-  out.read_pair = found.read_pair.value_or(shm::kSingleCopyFrom);
-  return out;
-}
-
 }  // namespace
 
 MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t largest, double seconds) {
@@ -232,7 +223,7 @@ MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t larges
   Measurement measurement(comm, largest, seconds);
   for (const auto way_of : {one_shot, read, read_pair, direct, stream}) {
     if (way_of == read_pair && members > 2) continue;
-    const Way way = way_of(taken(out.thresholds), members);
+    const Way way = way_of(shm_options("auto", out.thresholds).thresholds, members);
     out.thresholds.*way.threshold = measurement.find(way);
   }
   out.complete = measurement.is_complete();
