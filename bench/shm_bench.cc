@@ -100,7 +100,7 @@ using Memory = std::unique_ptr<void, void (*)(void*)>;
 Memory allocate(std::size_t bytes, bool shared) {
   Memory memory(shared ? shared_alloc(bytes) : std::malloc(bytes),
                 shared ? shared_free : std::free);
-  std::memset(memory.get(), 0, bytes);
+  std::memset(memory.get(), 1, bytes);
   return memory;
 }
 

@@ -18,14 +18,20 @@ namespace {
 
 constexpr std::size_t kElementsPerLine = 64;  // segments begin at multiples of it
 
-// A segment of a list may be packed. With what rounding adds at most 8 MiB, for each of 8 lanes.
-constexpr std::size_t kMostPacked = (8 << 20) - kElementsPerLine * sizeof(double);
+constexpr std::size_t kRounding = kElementsPerLine * sizeof(double);
+
+// A segment of a list may be packed. With what rounding adds at most 8 MiB, for each of 8 lanes;
+// and where one call in host memory does it all, as much as stays in the cache until it is added.
+std::size_t most_packed(const Plan& plan, const Task& task) {
+  const bool in_cache = plan.whole.one_allreduce_call && !task.signature.cuda;
+  return (in_cache ? 128 << 10 : 8 << 20) - kRounding;
+}
 
 // Elements per block of a segment, all segments but the last equal.
 std::size_t segment_elements(const Plan& plan, const Task& task) {
   const std::size_t count = task.count, bytes = task.bytes;
   std::size_t wanted = plan.choice.best.recipe.segment;
-  if (task.list && (wanted == 0 || wanted > kMostPacked)) wanted = kMostPacked;
+  if (task.list) wanted = std::min(wanted == 0 ? bytes : wanted, most_packed(plan, task));
   if (wanted == 0 || wanted >= bytes) return count;
   const std::size_t segments = (bytes + wanted - 1) / wanted;
   const std::size_t even = (count + segments - 1) / segments;

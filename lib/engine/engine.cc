@@ -213,10 +213,11 @@ bool Engine::poll_network() {
 }
 
 bool Engine::try_progress() {
-  bool moved = poll_network();
-  if (parts_.group != nullptr) moved |= parts_.group->progress();
+  const bool heard = poll_network();
+  const bool moved = parts_.group != nullptr && parts_.group->progress();
+  if (moved) stalled_since_.reset();
   if (!check_group()) return true;
-  return (active_ > 0 && advance_lanes()) || moved;
+  return (active_ > 0 && advance_lanes()) || moved || heard;
 }
 
 // A group that has failed reports every call as done: look before believing it.

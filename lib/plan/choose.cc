@@ -136,7 +136,8 @@ bool calm(const Candidate& c) {
 // the fewest messages.
 Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
                        double bytes) {
-  const bool is_whole = is_joint_call(shape, recipe);  // who does it divides it as is best there
+  // One call does it all, and divides it as is best there.
+  const bool is_whole = recipe.algorithms == std::vector{Algorithm::kNative};
   std::vector<Candidate> sizes;
   for (std::size_t size = kSmallestSegment; size <= kLargestSegment; size *= 2) {
     if (recipe.segment != 0 || is_whole || static_cast<double>(size) >= bytes) break;

@@ -223,6 +223,14 @@ TEST(Choice, SegmentsAreAsSmallAsTheProcessorsAllow) {
   EXPECT_EQ(segment(flat_cluster(8, 4, kGigabit)), 512u << 10);
 }
 
+// Who serves the call divides it as is best there.
+TEST(Choice, OneCallOfAHostIsNotCut) {
+  const Shape shape = make_shape(flat_cluster(1, 4, kGigabit), true);
+  for (const ech_collective c : {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER, ECH_BROADCAST})
+    for (double bytes : {1 << 10, 1 << 20, 256 << 20})
+      EXPECT_EQ(to_text(choose(shape, c, bytes).best.recipe), "native") << name(c) << ' ' << bytes;
+}
+
 // A member of a binomial tree for every owner sends to all others, one message each.
 TEST(Choice, ManyMessagesAreNotTakenForFewRounds) {
   const Shape shape = make_shape(flat_cluster(200, 1, kGigabit), false);
