@@ -14,18 +14,34 @@ BUILD = "build/bench"
 ECHELON = "build/echelon"
 KIB, MIB = 1 << 10, 1 << 20
 BY_HOST = ", ranks by host"
-LONGEST = 3600  # s for one run
+LONGEST = 3600  # s for one run, where nothing else is said
+ENDING = 60  # s in which a run that is told to end does so
 UCX = "--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any"
 OB1 = "--mca pml ob1 --mca btl tcp,vader,self"
 
 
+class Limit:
+    """How long one run may last."""
+    seconds = LONGEST
+
+
+class TooSlow(Exception):
+    """A run that lasted longer."""
+
+
 def rows_of(command, environment=None):
     """The rows that a command prints. Its failure ends this program."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST,
-                          env={**os.environ, **(environment or {})})
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env={**os.environ, **(environment or {})})
+    try:
+        out, err = process.communicate(timeout=Limit.seconds)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # not killed: launchers end their ranks
+        process.communicate(timeout=ENDING)
+        raise TooSlow(f"{' '.join(command)}: longer than {Limit.seconds} s") from None
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(command)}: exit code {process.returncode}\n{out}{err}")
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
 def is_cluster(shape):
@@ -123,11 +139,17 @@ def peers(shape, collective):
 
 
 def in_turns(candidates, rounds):
-    """candidates: name -> function without arguments that gives rows. name -> size -> rows, one per round."""
+    """candidates: name -> function without arguments that gives rows. name -> size -> rows, one per round.
+    Who is once too slow has no rows."""
     seen = {name: {} for name in candidates}
     for _ in range(rounds):
-        for name, measure in candidates.items():
-            for row in measure():
+        for name in list(seen):
+            try:
+                rows = candidates[name]()
+            except TooSlow:
+                del seen[name]
+                continue
+            for row in rows:
                 seen[name].setdefault(row["bytes"], []).append(row)
     return seen
 
