@@ -124,9 +124,10 @@ class Model {
   }
 
   // `cost.moved` buffers leave, or enter, each child of tier t, over all of its rails.
-  void add(std::size_t t, const Cost& cost) {
+  void add(std::size_t t, Cost cost) {
     const TierShape& tier = shape_.tiers[t];
     const int rails = leader() ? 1 : tier.rails;
+    if (!leader()) cost.messages *= tier.rails_of_rank;
     const double bandwidth =
         rails == 1 ? std::min(tier.slowest_child, tier.link.bytes_per_second) : tier.slowest_child;
     const double added = cost.reduced * segment_ / rails / shape_.reduce_speed;

@@ -21,6 +21,7 @@ struct TierShape {
   std::vector<Group> groups;
   int children = 1;          // of the largest group
   int rails = 1;             // ranks of the smallest child: streams that a child can keep busy
+  int rails_of_rank = 1;     // that a rank of the smallest child serves, where parts are split
   Link link;                 // one stream
   double slowest_child = 0;  // bytes/s, one direction, of the slowest child
   Source child_source = Source::kDefault;  // the least trusted of those that it comes from

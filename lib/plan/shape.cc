@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "lib/plan/model.h"
 
@@ -67,6 +70,18 @@ double slowest_of(const TierGroup& group) {
   return slowest;
 }
 
+// Rails that the busiest rank serves where every child divides the buffer evenly among its ranks:
+// the parts between all cuts k/n (algorithms/division.h), dealt out to the ranks of the smallest.
+int rails_of_busiest(const std::vector<Group>& children) {
+  std::set<int> sizes;
+  for (const Group& child : children) sizes.insert(child.size());
+  std::set<std::pair<int, int>> cuts;
+  for (const int n : sizes)
+    for (int k = 0; k < n; ++k) cuts.insert({k / std::gcd(k, n), n / std::gcd(k, n)});
+  const int rails = static_cast<int>(cuts.size()), smallest = *sizes.begin();
+  return (rails + smallest - 1) / smallest;
+}
+
 void add_sharers(const TierGroup& group, TierShape& shape) {
   shape.sharing += static_cast<int>(group.children.size());
   for (std::size_t c = 0; c < group.children.size(); ++c)
@@ -93,6 +108,7 @@ TierShape tier_shape(const Tier& tier, int size) {
   }
   shape.children = static_cast<int>(worst->children.size());
   shape.rails = std::ranges::min(worst->children, {}, &Group::size).size();
+  shape.rails_of_rank = rails_of_busiest(worst->children);
   shape.link = for_users(worst->link);
   shape.slowest_child = slowest_of(*worst);
   shape.child_source = worst->child_source;

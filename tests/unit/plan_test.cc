@@ -223,6 +223,23 @@ TEST(Choice, SegmentsAreAsSmallAsTheProcessorsAllow) {
   EXPECT_EQ(segment(flat_cluster(8, 4, kGigabit)), 512u << 10);
 }
 
+// The parts of 3, 1 and 2 ranks cut the buffer into four, and the rank that is alone sends all of
+// them.
+TEST(Choice, ManySmallPartsAreNotTakenForOne) {
+  const auto shape = [](std::vector<int> ranks) {
+    const int hosts = static_cast<int>(ranks.size());
+    return make_shape(layout_of({std::move(ranks), {hosts}}), true);
+  };
+  EXPECT_EQ(shape({3, 1, 2}).tiers[1].rails_of_rank, 4);
+  EXPECT_EQ(shape({3, 2}).tiers[1].rails_of_rank, 2);
+  EXPECT_EQ(shape({8, 4}).tiers[1].rails_of_rank, 2);
+  EXPECT_EQ(shape({4, 4, 4}).tiers[1].rails_of_rank, 1);
+  for (double bytes : {4, 1 << 10}) {
+    const Choice c = choose(shape({3, 1, 2}), ECH_ALLREDUCE, bytes);
+    EXPECT_EQ(c.best.recipe.ownership, Ownership::kLeader) << to_text(c.best.recipe);
+  }
+}
+
 // Who serves the call divides it as is best there.
 TEST(Choice, OneCallOfAHostIsNotCut) {
   const Shape shape = make_shape(flat_cluster(1, 4, kGigabit), true);
