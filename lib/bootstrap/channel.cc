@@ -53,7 +53,7 @@ void Channel::encode_frame() {
 }
 
 void Channel::drop_unsent() {
-  out_.clear();
+  empty(out_);
   out_sent_ = 0;
   queue_.clear();
 }
@@ -68,7 +68,7 @@ void Channel::flush() {
     if (n < 0) return drop_unsent();  // receive() will report the end, after what came before it
     out_sent_ += static_cast<std::size_t>(n);
     if (out_sent_ == out_.size()) {
-      out_.clear();
+      empty(out_);
       out_sent_ = 0;
     }
   }

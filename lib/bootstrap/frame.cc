@@ -33,8 +33,20 @@ void FrameEncoder::append(FrameType type, std::string_view payload, bool last, s
   out += proof(key_, number_++, std::string_view(out).substr(begin));
 }
 
+void empty(std::string& bytes) {
+  constexpr std::size_t kKeptBytes = 4096;
+  if (bytes.capacity() > kKeptBytes)
+    std::string().swap(bytes);
+  else
+    bytes.clear();
+}
+
 void FrameDecoder::feed(std::string_view bytes) {
-  if (used_ > 0) buffer_.erase(0, std::exchange(used_, 0));
+  if (used_ == buffer_.size())
+    empty(buffer_);
+  else
+    buffer_.erase(0, used_);
+  used_ = 0;
   buffer_ += bytes;
 }
 

@@ -38,6 +38,10 @@ inline constexpr std::size_t kFramePayloadBytes = 64 << 10;
 inline constexpr std::size_t kFrameOverhead = 6 + 16;
 inline constexpr std::size_t kMessageBytes = std::size_t{1} << 30;
 
+// Empties it, and gives back the memory that only a long message needed: rank 0 has a channel for
+// every other rank, and sends to each what all have said.
+void empty(std::string& bytes);
+
 class FrameEncoder {
  public:
   explicit FrameEncoder(const Key& key) : key_(key) {}

@@ -95,12 +95,14 @@ TEST_P(Killed, DuringAllgather) {
   ASSERT_GE(victim, 0);
   if (victim == 0) {
     const auto control = joined(id, GetParam(), 4);
+    control->allgather("all have joined", in(kLong));
     std::this_thread::sleep_for(milliseconds(50));
     ::kill(::getpid(), SIGKILL);
   }
   test::run_processes(3, [&](int i) {
     const int rank = i < GetParam() ? i : i + 1;
     const auto control = joined(id, rank, 4);
+    control->allgather("all have joined", in(kLong));
     expect_error(ECH_ERR_PEER,
                  {fmt::format("rank {} (host ", GetParam()), fmt::format("pid {}", victim)},
                  kSecond, [&] { control->allgather("x", in(kLong)); });

@@ -77,6 +77,18 @@ TEST(Frame, RepeatedOmittedAndForeignFramesAreDetected) {
   EXPECT_THROW(other.next(), Error);
 }
 
+TEST(Frame, WhatOnlyALongMessageNeededIsGivenBack) {
+  std::string bytes(100000, 'x');
+  empty(bytes);
+  EXPECT_TRUE(bytes.empty());
+  EXPECT_LT(bytes.capacity(), 100u);
+  bytes.assign(1000, 'y');
+  const std::size_t kept = bytes.capacity();
+  empty(bytes);
+  EXPECT_TRUE(bytes.empty());
+  EXPECT_EQ(bytes.capacity(), kept);
+}
+
 TEST(Frame, LengthsAreBounded) {
   FrameDecoder decoder(kKey);
   decoder.feed(std::string("\xff\xff\xff\xff\x01\x01", 6));
