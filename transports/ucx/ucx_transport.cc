@@ -19,7 +19,10 @@ constexpr int kTagBits = 64 - UcxTransport::kRankBits;
 constexpr Tag kTagMask = (Tag{1} << kTagBits) - 1;
 constexpr milliseconds kReleaseLimit{20};  // for UCX to let go of what is under way
 constexpr milliseconds kCloseLimit{1000};  // for what was sent to leave
-constexpr int kOperations = 64;            // to begin with
+// And once nobody wants it any more: what went to a dead rank of this host by UCX's shared memory
+// never leaves, and those endpoints cannot be closed by force.
+constexpr milliseconds kCloseLimitWhenStopped{100};
+constexpr int kOperations = 64;  // to begin with
 
 // What a connection takes at most, and room for those that others make to this rank meanwhile.
 constexpr int kPerConnection = 16;
@@ -299,7 +302,7 @@ void UcxTransport::close(Peer& peer, unsigned flags) {
 
 // Waits, within bounds, for what was sent to leave this process.
 void UcxTransport::finish_closing() {
-  const auto deadline = Clock::now() + kCloseLimit;
+  const auto deadline = Clock::now() + (stopped_ ? kCloseLimitWhenStopped : kCloseLimit);
   const auto open = [](void* request) {
     return ucp_request_check_status(request) == UCS_INPROGRESS;
   };
