@@ -2,7 +2,6 @@
 #include "lib/timeline_text.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -11,6 +10,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
+#include "lib/base/join.h"
 #include "lib/engine/view.h"
 
 namespace echelon {
@@ -87,7 +87,7 @@ Traffic traffic_of(const PhaseRecord& record) {
 
 std::string peers_text(const std::set<int>& peers) {
   const auto end = std::next(peers.begin(), std::min(kMostPeers, peers.size()));
-  return fmt::format("{}{}", fmt::join(peers.begin(), end, " "),
+  return fmt::format("{}{}", joined(std::ranges::subrange(peers.begin(), end), " "),
                      peers.size() > kMostPeers ? " ..." : "");
 }
 
@@ -277,7 +277,7 @@ std::string trace_head(std::span<const RankAbout> ranks, int size) {
 "traceEvents":[
 {})",
       ECH_VERSION_MAJOR, ECH_VERSION_MINOR, ECH_VERSION_PATCH, size, ranks.size(),
-      fmt::join(clocks, ","), fmt::join(dropped, ","), fmt::join(processes, ",\n"));
+      joined(clocks, ","), joined(dropped, ","), joined(processes, ",\n"));
 }
 
 }  // namespace echelon

@@ -4,16 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <CLI/Config.hpp>
-#include <CLI/Error.hpp>
-#include <CLI/Formatter.hpp>
-#include <CLI/Option.hpp>
-#include <CLI/Validators.hpp>
 #include <memory>
 #include <string>
 
 #include "lib/base/error.h"
 #include "lib/bootstrap/address.h"
+#include "tools/command_line.h"
 #include "tools/doctor/agent.h"
 #include "tools/doctor/checks.h"
 #include "tools/doctor/examiner.h"
@@ -52,20 +48,22 @@ int run_doctor(const run::Options& options, const std::string& format) {
 
 }  // namespace
 
-void add_doctor(CLI::App& app) {
-  CLI::App* cmd =
-      app.add_subcommand("doctor", "check hosts for what Echelon needs and for what costs speed");
-  const auto options = std::make_shared<run::Options>();
-  const auto format = std::make_shared<std::string>("text");
-  const auto agent = std::make_shared<bool>(false);
-  add_host_options(*cmd, *options);
-  cmd->add_option("--format", *format, "Output format")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
-  cmd->add_flag("--agent", *agent)->group("");  // started by examiner.h only
-  cmd->footer(kExamples);
-  cmd->callback([=] {
-    throw CLI::RuntimeError(*agent ? doctor::agent_main() : run_doctor(*options, *format));
+void add_doctor(Program& program) {
+  struct Given {
+    run::Options hosts;
+    std::string format = "text";
+    bool agent = false;
+  };
+  const auto given = std::make_shared<Given>();
+  Command command =
+      program.command("doctor", "check hosts for what Echelon needs and for what costs speed");
+  add_host_options(command, given->hosts);
+  command.option("--format text|json", "Output format [text]",
+                 one_word(given->format, {"text", "json"}));
+  command.internal_flag("--agent", given->agent);  // started by examiner.h only
+  command.examples(kExamples);
+  command.action([given] {
+    return given->agent ? doctor::agent_main() : run_doctor(given->hosts, given->format);
   });
 }
 

@@ -3,10 +3,10 @@
 // docs/doctor.md.
 #pragma once
 
-#include <CLI/App.hpp>
-
 namespace echelon::tools {
 
-void add_doctor(CLI::App& app);
+class Program;
+
+void add_doctor(Program& program);
 
 }  // namespace echelon::tools

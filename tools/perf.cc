@@ -4,11 +4,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -38,9 +37,7 @@ struct Given {
   Settings settings;
   bool blocking = true;
   bool stream = false;
-  CLI::Option* collective = nullptr;
-  CLI::Option* factor = nullptr;
-  CLI::Option* time_limit = nullptr;
+  std::optional<Option> collective, factor, time_limit;
 };
 
 bool placement(const std::string& text) {
@@ -49,97 +46,102 @@ bool placement(const std::string& text) {
   throw std::invalid_argument(fmt::format("\"{}\" is neither out nor in", text));
 }
 
-void add_what(CLI::App& app, Given& given) {
+Parse size(std::size_t& bytes) { return into<std::size_t>(bytes, perf::required_bytes); }
+
+void add_cases(Command& cmd, Given& given) {
   Settings& s = given.settings;
-  given.collective = add_parsed<std::vector<ech_collective>>(app, "-C,--collective", s.collectives,
-                                                             perf::parse_collectives)
-                         ->description("Collectives, separated by commas, or all of " +
-                                       perf::collective_words() + " [allreduce]");
-  add_parsed<std::vector<ech_dtype>>(app, "-d,--datatype,--dtype", s.dtypes, perf::parse_dtypes)
-      ->description("Types, separated by commas, or all of " + perf::dtype_words() + " [f32]");
-  add_parsed<std::vector<ech_op>>(app, "-o,--op", s.ops, perf::parse_ops)
-      ->description("Ops, separated by commas, or all of " + perf::op_words() + " [sum]");
-  add_parsed<std::size_t>(app, "-b,--minbytes", s.min_bytes, perf::required_bytes)
-      ->description(fmt::format("Smallest size [{}]", s.min_bytes));
-  add_parsed<std::size_t>(app, "-e,--maxbytes", s.max_bytes, perf::required_bytes)
-      ->description(fmt::format("Largest size [{}]", perf::bytes_text(s.max_bytes)));
-  given.factor = app.add_option("-f,--stepfactor", s.factor, "Factor from size to size")
-                     ->check(CLI::Range(2, 1 << 20))
-                     ->capture_default_str();
-  add_parsed<std::size_t>(app, "-i,--stepbytes", s.step_bytes, perf::required_bytes)
-      ->description("Step from size to size, instead of a factor")
-      ->excludes(given.factor);
-  app.add_option("-r,--root", s.root, "Root of broadcast and reduce")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  add_parsed<bool>(app, "-O,--placement", s.in_place, placement)
-      ->description("Result beside (out) or over (in) the input [out]");
-  CLI::Option* const blocking =
-      app.add_option("-z,--blocking", given.blocking, "1: blocking calls, 0: start and wait")
-          ->capture_default_str();
-  app.add_flag("--stream", given.stream, "In a CUDA stream, which is waited for")
-      ->excludes(blocking);
-  add_parsed(app, "--device", s.cuda, one_of<bool>({{"host", false}, {"cuda", true}}))
-      ->description("Buffers in host memory, or cuda: on a GPU of each rank [host]");
-  app.add_flag("--alloc", s.shared_memory, "Buffers from ech_alloc, which local ranks can map");
-  app.add_option("--algorithm", s.algorithm, "Plan to use, e.g. native/ring@1MiB")
-      ->option_text("PLAN");
+  given.collective = cmd.option(
+      "-C,--collective NAMES",
+      "Collectives, separated by commas, or all of " + perf::collective_words() + " [allreduce]",
+      into<std::vector<ech_collective>>(s.collectives, perf::parse_collectives));
+  cmd.option("-d,--datatype,--dtype TYPES",
+             "Types, separated by commas, or all of " + perf::dtype_words() + " [f32]",
+             into<std::vector<ech_dtype>>(s.dtypes, perf::parse_dtypes));
+  cmd.option("-o,--op OPS", "Ops, separated by commas, or all of " + perf::op_words() + " [sum]",
+             into<std::vector<ech_op>>(s.ops, perf::parse_ops));
+  cmd.option("-b,--minbytes SIZE", fmt::format("Smallest size [{}]", s.min_bytes),
+             size(s.min_bytes));
+  cmd.option("-e,--maxbytes SIZE", fmt::format("Largest size [{}]", perf::bytes_text(s.max_bytes)),
+             size(s.max_bytes));
+  given.factor =
+      cmd.option("-f,--stepfactor N", fmt::format("Factor from size to size [{}]", s.factor),
+                 whole_number(s.factor, 2, 1 << 20));
+  cmd.option("-i,--stepbytes SIZE", "Step from size to size, instead of a factor",
+             size(s.step_bytes))
+      .excludes(*given.factor);
+  cmd.option("-r,--root RANK", fmt::format("Root of broadcast and reduce [{}]", s.root),
+             whole_number(s.root, 0, std::numeric_limits<int>::max()));
 }
 
-void add_how(CLI::App& app, Given& given) {
+void add_buffers(Command& cmd, Given& given) {
   Settings& s = given.settings;
-  app.add_option("-n,--iters", s.iterations, "Samples per size, at most")
-      ->check(CLI::Range(1, 10000000))
-      ->capture_default_str();
-  app.add_option("-w,--warmup_iters", s.warmups, "Operations before the first sample, at most")
-      ->check(CLI::Range(0, 10000000))
-      ->capture_default_str();
-  given.time_limit = app.add_option("--time-limit", s.time_limit,
-                                    "Seconds per size: slow sizes get fewer samples; 0: no limit")
-                         ->check(CLI::Range(0.0, 1e6))
-                         ->capture_default_str();
-  app.add_option("-c,--verify", s.check, "1: check every result, 0: do not")->capture_default_str();
-  add_parsed(app, "--format", s.format,
-             one_of<Format>({{"text", Format::kText},
-                             {"json", Format::kJson},
-                             {"csv", Format::kCsv},
-                             {"osu", Format::kOsu}}))
-      ->description("text, json, csv or osu [text]");
-  app.add_flag("--plans", s.plans, "Show the fabric and every plan first");
-  app.add_flag("--stats", s.stats, "Say afterwards which rank and which link held up the others");
-  CLI::Option* const check = app.add_flag(
-      "--check", s.sweep, "Check all types, ops, odd counts and places; do not measure");
-  CLI::Option* const demo =
-      app.add_flag("--demo", s.demo, "Fabric, plans, times, and the gain over a flat ring")
-          ->excludes(check);
-  add_parsed(app, "--vs", s.vs_nccl, one_of<bool>({{"nccl", true}}))
-      ->description("nccl: NCCL's allreduce on the same CUDA memory, in turns with ours")
-      ->excludes(check)
-      ->excludes(demo);
+  cmd.option("-O,--placement out|in", "Result beside (out) or over (in) the input [out]",
+             into<bool>(s.in_place, placement));
+  const Option blocking = cmd.option(
+      "-z,--blocking 1|0", "1: blocking calls, 0: start and wait [1]", yes_or_no(given.blocking));
+  cmd.flag("--stream", "In a CUDA stream, which is waited for", given.stream).excludes(blocking);
+  cmd.option("--device host|cuda", "Buffers in host memory, or cuda: on a GPU of each rank [host]",
+             into(s.cuda, one_of<bool>({{"host", false}, {"cuda", true}})));
+  cmd.flag("--alloc", "Buffers from ech_alloc, which local ranks can map", s.shared_memory);
+  cmd.option("--algorithm PLAN", "Plan to use, e.g. native/ring@1MiB", into(s.algorithm));
+}
+
+void add_sampling(Command& cmd, Given& given) {
+  constexpr int kMost = 10000000;
+  Settings& s = given.settings;
+  cmd.option("-n,--iters N", fmt::format("Samples per size, at most [{}]", s.iterations),
+             whole_number(s.iterations, 1, kMost));
+  cmd.option("-w,--warmup_iters N",
+             fmt::format("Operations before the first sample, at most [{}]", s.warmups),
+             whole_number(s.warmups, 0, kMost));
+  given.time_limit = cmd.option(
+      "--time-limit SECONDS",
+      fmt::format("Per size: slow sizes get fewer samples; 0: no limit [{}]", s.time_limit),
+      number(s.time_limit, 0, 1e6));
+  cmd.option("-c,--verify 1|0", "1: check every result, 0: do not [1]", yes_or_no(s.check));
+}
+
+void add_output(Command& cmd, Given& given) {
+  Settings& s = given.settings;
+  cmd.option("--format text|json|csv|osu", "How the results are written [text]",
+             into(s.format, one_of<Format>({{"text", Format::kText},
+                                            {"json", Format::kJson},
+                                            {"csv", Format::kCsv},
+                                            {"osu", Format::kOsu}})));
+  cmd.flag("--plans", "Show the fabric and every plan first", s.plans);
+  cmd.flag("--stats", "Say afterwards which rank and which link held up the others", s.stats);
+  const Option check =
+      cmd.flag("--check", "Check all types, ops, odd counts and places; do not measure", s.sweep);
+  const Option demo =
+      cmd.flag("--demo", "Fabric, plans, times, and the gain over a flat ring", s.demo)
+          .excludes(check);
+  cmd.option("--vs nccl", "NCCL's allreduce on the same CUDA memory, in turns with ours",
+             into(s.vs_nccl, one_of<bool>({{"nccl", true}})))
+      .excludes(check)
+      .excludes(demo);
 }
 
 // Options that need others.
 void require_company(const Given& given) {
   const Settings& s = given.settings;
-  if (given.stream && !s.cuda) throw CLI::ValidationError("--stream", "needs --device cuda");
+  if (given.stream && !s.cuda) throw UsageError("--stream: needs --device cuda");
   if (!s.vs_nccl) return;
-  if (!s.cuda) throw CLI::ValidationError("--vs nccl", "needs --device cuda");
+  if (!s.cuda) throw UsageError("--vs nccl: needs --device cuda");
   if (s.collectives != std::vector{ECH_ALLREDUCE})
-    throw CLI::ValidationError("--vs nccl", "compares allreduce and nothing else");
-  if (s.format == Format::kOsu)
-    throw CLI::ValidationError("--vs nccl", "has no columns in the format osu");
+    throw UsageError("--vs nccl: compares allreduce and nothing else");
+  if (s.format == Format::kOsu) throw UsageError("--vs nccl: has no columns in the format osu");
 }
 
 // What --check and --demo mean for the options that were not given.
 void complete(Given& given) {
   Settings& s = given.settings;
   s.form = given.stream ? Form::kStream : given.blocking ? Form::kBlocking : Form::kNonblocking;
-  if (s.sweep && given.collective->count() == 0) s.collectives = perf::parse_collectives("all");
+  if (s.sweep && !given.collective->given()) s.collectives = perf::parse_collectives("all");
   if (!s.demo) return;
   s.end_at_max = true;
   s.least_iterations = 1;
-  if (given.factor->count() == 0) s.factor = 8;
-  if (given.time_limit->count() == 0) s.time_limit = 0.3;
+  if (!given.factor->given()) s.factor = 8;
+  if (!given.time_limit->given()) s.time_limit = 0.3;
 }
 
 void measure(const Settings& settings) {
@@ -148,58 +150,50 @@ void measure(const Settings& settings) {
     throw perf::Failure(fmt::format("{} wrong elements on all ranks together", wrong));
 }
 
-void add_options(CLI::App& app, const Settings& preset) {
+void add_options(Command cmd, const Settings& preset) {
   const auto given = std::make_shared<Given>();
   given->settings = preset;
-  add_what(app, *given);
-  add_how(app, *given);
-  app.callback([given] {
+  add_cases(cmd, *given);
+  add_buffers(cmd, *given);
+  add_sampling(cmd, *given);
+  add_output(cmd, *given);
+  cmd.action([given] {
     require_company(*given);
     complete(*given);
-    run_subcommand("perf", [&] { measure(given->settings); });
+    return run_subcommand("perf", [&] { measure(given->settings); });
   });
 }
 
 }  // namespace
 
-void run_subcommand(const char* subcommand, const std::function<void()>& body) {
+int run_subcommand(const char* subcommand, const std::function<void()>& body) {
   const auto failed = [&](const char* what) {
     fmt::print(stderr, "echelon {}: {}\n", subcommand, what);
-    return CLI::RuntimeError(1);
+    return 1;
   };
   try {
     body();
+    return 0;
   } catch (const std::invalid_argument& e) {
-    throw CLI::ValidationError(e.what());
+    throw UsageError(e.what());
   } catch (const perf::Failure& e) {
-    throw failed(e.what());
+    return failed(e.what());
   } catch (const std::bad_alloc&) {
-    throw failed("no memory");
+    return failed("no memory");
   }
 }
 
-void add_perf(CLI::App& app) {
-  CLI::App* const perf = app.add_subcommand(
+void add_perf(Program& program) {
+  Command perf = program.command(
       "perf", "Measure and check the collectives over the ranks it is started with");
-  perf->footer(kExamples);
-  add_options(*perf, {});
+  perf.examples(kExamples);
+  add_options(perf, {});
 }
 
 int perf_program(int argc, char** argv, const Settings& preset, const char* description) {
-  CLI::App app(description);
-  app.option_defaults()->take_last();
-  app.failure_message([](const CLI::App*, const CLI::Error& error) {
-    return fmt::format("echelon perf: {}\n", error.what());
-  });
-  add_options(app, preset);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::RuntimeError& e) {
-    return e.get_exit_code();
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
-  }
-  return 0;
+  Program program("echelon perf", description);
+  add_options(program.itself(), preset);
+  return program.run(argc, argv);
 }
 
 }  // namespace echelon::tools

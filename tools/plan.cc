@@ -4,9 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -52,7 +49,7 @@ PlanQuestion question_of(const PlanOptions& options) {
   try {
     question.sizes = perf::sizes(options.range);
   } catch (const std::invalid_argument& e) {
-    throw CLI::ValidationError(e.what());
+    throw UsageError(e.what());
   }
   return question;
 }
@@ -76,38 +73,37 @@ void run(const PlanOptions& options) {
 
 }  // namespace
 
-void add_plan(CLI::App& app) {
+void add_plan(Program& program) {
   const auto options = std::make_shared<PlanOptions>();
   PlanOptions& o = *options;
   o.range.factor = 4;
   o.range.end_at_max = true;
-  CLI::App* const plan =
-      app.add_subcommand("plan", "Show what would be chosen on the machines of a fabric file");
-  plan->footer(kExamples);
-  plan->add_option("--fabric", o.fabric_file, "Fabric file, TOML or JSON")->required();
-  plan->add_option("--tuning", o.tuning_file, "What echelon tune has written on such machines")
-      ->option_text("FILE");
-  plan->add_option("-n,--ranks", o.ranks, "Ranks (0: as many as the fabric has)")
-      ->check(CLI::Range(0, kMostPlannedRanks))
-      ->capture_default_str();
-  add_parsed<ech_collective>(*plan, "-C,--collective", o.collective, perf::parse_collective)
-      ->description("One of " + perf::collective_words() + " [allreduce]");
-  add_parsed<ech_dtype>(*plan, "-d,--datatype,--dtype", o.dtype, perf::parse_dtype)
-      ->description("Type of the elements, one of " + perf::dtype_words() + " [f32]");
-  add_parsed<std::size_t>(*plan, "-b,--minbytes", o.range.min_bytes, perf::required_bytes)
-      ->description("Smallest size [8]");
-  add_parsed<std::size_t>(*plan, "-e,--maxbytes", o.range.max_bytes, perf::required_bytes)
-      ->description("Largest size [64 MiB]");
-  plan->add_option("-f,--stepfactor", o.range.factor, "Factor from size to size")
-      ->check(CLI::Range(2, 1 << 20))
-      ->capture_default_str();
-  plan->add_option("--algorithm", o.algorithm, "Plan to use, e.g. native/ring@1MiB")
-      ->option_text("PLAN");
-  plan->add_option("--format", o.format, "Output format")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
-  plan->add_flag("--rejected", o.rejected, "Show the other candidates too");
-  plan->callback([options] { run(*options); });
+  Command plan =
+      program.command("plan", "Show what would be chosen on the machines of a fabric file");
+  plan.option("--fabric FILE", "Fabric file, TOML or JSON", into(o.fabric_file)).required();
+  plan.option("--tuning FILE", "What echelon tune has written on such machines",
+              into(o.tuning_file));
+  plan.option("-n,--ranks N", "Ranks (0: as many as the fabric has) [0]",
+              whole_number(o.ranks, 0, kMostPlannedRanks));
+  plan.option("-C,--collective NAME", "One of " + perf::collective_words() + " [allreduce]",
+              into<ech_collective>(o.collective, perf::parse_collective));
+  plan.option("-d,--datatype,--dtype TYPE",
+              "Type of the elements, one of " + perf::dtype_words() + " [f32]",
+              into<ech_dtype>(o.dtype, perf::parse_dtype));
+  plan.option("-b,--minbytes SIZE", "Smallest size [8]",
+              into<std::size_t>(o.range.min_bytes, perf::required_bytes));
+  plan.option("-e,--maxbytes SIZE", "Largest size [64 MiB]",
+              into<std::size_t>(o.range.max_bytes, perf::required_bytes));
+  plan.option("-f,--stepfactor N", "Factor from size to size [4]",
+              whole_number(o.range.factor, 2, 1 << 20));
+  plan.option("--algorithm PLAN", "Plan to use, e.g. native/ring@1MiB", into(o.algorithm));
+  plan.option("--format text|json", "Output format [text]", one_word(o.format, {"text", "json"}));
+  plan.flag("--rejected", "Show the other candidates too", o.rejected);
+  plan.examples(kExamples);
+  plan.action([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace echelon::tools

@@ -2,12 +2,10 @@
 // `echelon plan`: what would be chosen on the machines of a fabric file, and why. Needs no cluster.
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 namespace echelon::tools {
 
-void add_plan(CLI::App& app);
+class Program;
+
+void add_plan(Program& program);
 
 }  // namespace echelon::tools

@@ -3,12 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <CLI/Config.hpp>
-#include <CLI/Error.hpp>
-#include <CLI/Formatter.hpp>
-#include <CLI/Option.hpp>
-#include <CLI/Validators.hpp>
 #include <charconv>
+#include <filesystem>
 #include <memory>
 
 #include "lib/base/error.h"
@@ -44,50 +40,56 @@ int number_of_ranks(const std::string& text) {
       fmt::format("\"{}\" is no number of ranks from 1 to {}", text, kMost));
 }
 
-void add_start_options(CLI::App& cmd, Options& o) {
-  add_parsed<int>(cmd, "-n", o.n, number_of_ranks)
-      ->description("number of ranks (default: every slot, or 1)");
-  add_parsed(cmd, "--map-by", o.placement,
-             one_of<Placement>({{"slot", Placement::kBySlot}, {"host", Placement::kByHost}}))
-      ->description("fill a host before the next, or take turns")
-      ->option_text("slot|host");
-  add_parsed(
-      cmd, "--bind", o.bind,
-      one_of<Bind>({{"none", Bind::kNone}, {"core", Bind::kCore}, {"socket", Bind::kSocket}}))
-      ->description("bind ranks (default: to cores when there are enough)")
-      ->option_text("none|core|socket");
-  cmd.add_option("--nics", o.nics, "NICs of the ranks, e.g. eth0,eth1 (default: nearest of each)");
-  cmd.add_option("--env", o.env, "NAME=VALUE for the ranks, or NAME to pass it on")
-      ->allow_extra_args(false)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  cmd.add_option("--interface", o.interface_name, "interface for bootstrap, by name or address");
-  cmd.add_flag("--mpi-dropin", o.mpi_dropin,
-               "an MPI program: mpirun starts the ranks, Echelon does its collectives");
-  cmd.add_option("--fabric", o.fabric, "fabric file that overrides what is discovered");
+std::string existing_file(const std::string& path) {
+  if (std::filesystem::exists(path) && !std::filesystem::is_directory(path)) return path;
+  throw std::invalid_argument(fmt::format("there is no file \"{}\"", path));
 }
 
-void add_output_options(CLI::App& cmd, Options& o) {
+void add_start_options(Command& cmd, Options& o) {
+  cmd.option("-n N", "number of ranks (default: every slot, or 1)",
+             into<int>(o.n, number_of_ranks));
+  cmd.option("--map-by slot|host", "fill a host before the next, or take turns",
+             into(o.placement,
+                  one_of<Placement>({{"slot", Placement::kBySlot}, {"host", Placement::kByHost}})));
+  cmd.option(
+      "--bind none|core|socket", "bind ranks (default: to cores when there are enough)",
+      into(o.bind, one_of<Bind>(
+                       {{"none", Bind::kNone}, {"core", Bind::kCore}, {"socket", Bind::kSocket}})));
+  cmd.option("--nics NAMES", "NICs of the ranks, e.g. eth0,eth1 (default: nearest of each)",
+             into(o.nics));
+  cmd.repeated("--env ENTRY", "NAME=VALUE for the ranks, or NAME to pass it on",
+               [&o](const std::string& entry) { o.env.push_back(entry); });
+  cmd.option("--interface NAME", "interface for bootstrap, by name or address",
+             into(o.interface_name));
+  cmd.flag("--mpi-dropin", "an MPI program: mpirun starts the ranks, Echelon does its collectives",
+           o.mpi_dropin);
+  cmd.option("--fabric FILE", "fabric file that overrides what is discovered", into(o.fabric));
+}
+
+void add_output_options(Command& cmd, Options& o) {
   const auto choose = [&o](run::Lines lines) { return [&o, lines] { o.lines = lines; }; };
-  CLI::Option* const tag = cmd.add_flag_callback("--tag-output", choose(run::Lines::kTagged),
-                                                 "begin each line with [rank host]; the default "
-                                                 "where the output goes to a terminal");
-  cmd.add_flag_callback("--no-tag", choose(run::Lines::kAsTheyCome),
-                        "pass the bytes of the ranks on as they come")
-      ->excludes(tag);
-  cmd.add_flag(
-      "--keep-going", o.keep_going,
-      "when a rank fails leave the others running; exit code 0 when any of them returns 0");
-  add_parsed<double>(cmd, "--timeout", o.timeout, parse_seconds)
-      ->description("end the run after this many seconds");
+  const Option tag =
+      cmd.flag("--tag-output",
+               "begin each line with [rank host]; the default where the output goes to a terminal",
+               choose(run::Lines::kTagged));
+  cmd.flag("--no-tag", "pass the bytes of the ranks on as they come",
+           choose(run::Lines::kAsTheyCome))
+      .excludes(tag);
+  cmd.flag("--keep-going",
+           "when a rank fails leave the others running; exit code 0 when any of them returns 0",
+           o.keep_going);
+  cmd.option("--timeout SECONDS", "end the run after that time",
+             into<double>(o.timeout, parse_seconds));
 }
 
-void add_emulate_options(CLI::App& cmd, Options& o) {
-  cmd.add_option("--emulate", o.emulate,
-                 "virtual cluster: 4x2:1gbit, 3+1+2:1gbit, 2x2x2:1gbit/10gbit, 4x2:2x1gbit");
-  cmd.add_flag("--no-fabric", o.no_fabric, "do not tell the ranks the cluster's racks and speeds");
-  cmd.add_option("--shell", o.shell, "run this command once, on host0, instead of ranks");
-  cmd.add_flag("--traffic{-}", o.traffic_file,
-               "bytes per NIC and uplink afterwards; --traffic=FILE: as JSON");
+void add_emulate_options(Command& cmd, Options& o) {
+  cmd.option("--emulate SPEC",
+             "virtual cluster: 4x2:1gbit, 3+1+2:1gbit, 2x2x2:1gbit/10gbit, 4x2:2x1gbit",
+             into(o.emulate));
+  cmd.flag("--no-fabric", "do not tell the ranks the cluster's racks and speeds", o.no_fabric);
+  cmd.option("--shell COMMAND", "run this command once, on host0, instead of ranks", into(o.shell));
+  cmd.flag_or_value("--traffic", "-", o.traffic_file,
+                    "bytes per NIC and uplink afterwards; --traffic=FILE: as JSON");
 }
 
 void print_traffic(const Options& o, const cluster::Traffic& traffic) {
@@ -120,39 +122,45 @@ int run_command(const Options& o) {
 
 }  // namespace
 
-void add_host_options(CLI::App& cmd, Options& o) {
-  cmd.add_option("-H,--hosts", o.hosts, "hosts as NAME:SLOTS,...");
-  cmd.add_option("--hostfile", o.hostfile, "a file with one host per line: NAME slots=N")
-      ->check(CLI::ExistingFile);
-  cmd.add_option("--launcher", o.launcher, "ssh, mpirun or srun (default: what the job has)")
-      ->check(CLI::IsMember({"ssh", "mpirun", "srun"}));
-  cmd.add_option("--ssh-command", o.ssh_command,
-                 "what reaches a host (default: $ECHELON_RSH, or ssh -o BatchMode=yes)");
-  cmd.add_option("--remote-echelon", o.remote_echelon, "path of echelon there (default: as here)");
-  add_parsed<double>(cmd, "--check-timeout", o.check_timeout, parse_seconds)
-      ->description(fmt::format("seconds for every host to answer [{}]", o.check_timeout));
+void add_host_options(Command& cmd, Options& o) {
+  cmd.option("-H,--hosts LIST", "hosts as NAME:SLOTS,...", into(o.hosts));
+  cmd.option("--hostfile FILE", "a file with one host per line: NAME slots=N",
+             into<std::string>(o.hostfile, existing_file));
+  cmd.option("--launcher ssh|mpirun|srun", "what starts the agents (default: what the job has)",
+             one_word(o.launcher, {"ssh", "mpirun", "srun"}));
+  cmd.option("--ssh-command COMMAND",
+             "what reaches a host (default: $ECHELON_RSH, or ssh -o BatchMode=yes)",
+             into(o.ssh_command));
+  cmd.option("--remote-echelon PATH", "of echelon there (default: as here)",
+             into(o.remote_echelon));
+  cmd.option("--check-timeout SECONDS",
+             fmt::format("for every host to answer [{}]", o.check_timeout),
+             into<double>(o.check_timeout, parse_seconds));
 }
 
-void add_run(CLI::App& app, const std::vector<std::string>& program) {
-  CLI::App* cmd =
-      app.add_subcommand("run", "start a program as ranks, here, on hosts, or emulated");
-  const auto options = std::make_shared<Options>();
-  const auto agent = std::make_shared<bool>(false), enter = std::make_shared<bool>(false);
-  add_start_options(*cmd, *options);
-  add_host_options(*cmd, *options);
-  add_output_options(*cmd, *options);
-  add_emulate_options(*cmd, *options);
+void add_run(Program& program, const std::vector<std::string>& after) {
+  struct Given {
+    Options options;
+    bool agent = false, enter = false;
+  };
+  const auto given = std::make_shared<Given>();
+  Command cmd = program.command("run", "start a program as ranks, here, on hosts, or emulated");
+  add_start_options(cmd, given->options);
+  add_host_options(cmd, given->options);
+  add_output_options(cmd, given->options);
+  add_emulate_options(cmd, given->options);
   // Started by the launcher and by the rsh agent only.
-  cmd->add_flag("--agent", *agent)->group("");
-  cmd->add_flag("--enter", *enter)->group("");
-  cmd->prefix_command();
-  cmd->footer(kExamples);
-  cmd->callback([=] {
-    if (*agent) throw CLI::RuntimeError(run::agent_main());
-    if (*enter) throw CLI::RuntimeError(run::enter_main(program));
-    options->program = cmd->remaining();
-    options->program.insert(options->program.end(), program.begin(), program.end());
-    throw CLI::RuntimeError(run_command(*options));
+  cmd.internal_flag("--agent", given->agent);
+  cmd.internal_flag("--enter", given->enter);
+  cmd.ends_at_first_word();
+  cmd.examples(kExamples);
+  cmd.action([given, cmd, after] {
+    if (given->agent) return run::agent_main();
+    if (given->enter) return run::enter_main(after);
+    std::vector<std::string>& words = given->options.program;
+    words = cmd.rest();
+    words.insert(words.end(), after.begin(), after.end());
+    return run_command(given->options);
   });
 }
 

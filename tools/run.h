@@ -3,7 +3,6 @@
 // cluster. See docs/run.md.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 
@@ -11,11 +10,14 @@
 
 namespace echelon::tools {
 
-// Which hosts, and how they are reached: what commands that use several hosts have in common.
-void add_host_options(CLI::App& cmd, run::Options& options);
+class Command;
+class Program;
 
-// `program` is what the command line has after "--", which CLI11 must not look into. Without "--"
-// the program begins at the first argument that is no option.
-void add_run(CLI::App& app, const std::vector<std::string>& program);
+// Which hosts, and how they are reached: what commands that use several hosts have in common.
+void add_host_options(Command& cmd, run::Options& options);
+
+// `after` is what the command line has after "--": the program to run, which is not looked into.
+// Without "--" that begins at the first argument that is no option.
+void add_run(Program& program, const std::vector<std::string>& after);
 
 }  // namespace echelon::tools

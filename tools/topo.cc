@@ -3,10 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "lib/fabric/formats.h"
@@ -14,17 +12,18 @@
 #include "lib/fabric/nvml.h"
 #include "lib/fabric/place.h"
 #include "lib/options.h"
+#include "tools/command_line.h"
 #include "transports/cuda/driver.h"
 #include "transports/nccl/library.h"
 
-namespace echelon {
+namespace echelon::tools {
 namespace {
 
 struct TopoOptions {
   std::string file;
   std::string xml;
   std::string format = "text";
-  std::optional<int> ranks;
+  int ranks = -1;  // none are placed
 };
 
 Fabric load(const TopoOptions& options) {
@@ -73,27 +72,30 @@ std::string show(const TopoOptions& options) {
   if (options.format == "toml") return to_toml(fabric);
   const bool here = options.file.empty() && options.xml.empty();
   const std::string text =
-      options.ranks ? to_text(fabric, spread_ranks(fabric, *options.ranks)) : to_text(fabric);
+      options.ranks < 0 ? to_text(fabric) : to_text(fabric, spread_ranks(fabric, options.ranks));
   return here ? text + gpu_links() + gpu_libraries() : text;
 }
 
 }  // namespace
 
-void add_topo(CLI::App& app) {
+void add_topo(Program& program) {
   const auto options = std::make_shared<TopoOptions>();
-  CLI::App* topo = app.add_subcommand("topo", "Show the fabric: of this machine, or of a file");
-  topo->add_option(
-      "--file", options->file,
-      "Fabric file (TOML or JSON); with --xml, or when it names no hosts, it overrides "
-      "what was discovered");
-  topo->add_option("--xml", options->xml, "Topology of a machine as hwloc or NCCL wrote it");
-  topo->add_option("--format", options->format, "Output format")
-      ->check(CLI::IsMember({"text", "json", "toml"}))
-      ->capture_default_str();
-  topo->add_option("-n,--ranks", options->ranks, "Place this many ranks and show them (0: all)")
-      ->check(CLI::Range(0, 1 << 20));
-  topo->footer(kExamples);
-  topo->callback([options] { fmt::print("{}", show(*options)); });
+  TopoOptions& o = *options;
+  Command topo = program.command("topo", "Show the fabric: of this machine, or of a file");
+  topo.option("--file FILE",
+              "Fabric file (TOML or JSON); with --xml, or when it names no hosts, it overrides "
+              "what was discovered",
+              into(o.file));
+  topo.option("--xml FILE", "Topology of a machine as hwloc or NCCL wrote it", into(o.xml));
+  topo.option("--format text|json|toml", "Output format [text]",
+              one_word(o.format, {"text", "json", "toml"}));
+  topo.option("-n,--ranks N", "Place this many ranks and show them (0: all)",
+              whole_number(o.ranks, 0, 1 << 20));
+  topo.examples(kExamples);
+  topo.action([options] {
+    fmt::print("{}", show(*options));
+    return 0;
+  });
 }
 
-}  // namespace echelon
+}  // namespace echelon::tools

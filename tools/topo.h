@@ -2,10 +2,10 @@
 // `echelon topo`: shows what is known of this machine, or of the machines of a file.
 #pragma once
 
-#include <CLI/App.hpp>
+namespace echelon::tools {
 
-namespace echelon {
+class Program;
 
-void add_topo(CLI::App& app);
+void add_topo(Program& program);
 
-}  // namespace echelon
+}  // namespace echelon::tools

@@ -2,9 +2,6 @@
 // The command line of tune. Everything else is in tools/tune/.
 #include "tools/tune.h"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -26,10 +23,10 @@ constexpr const char* kExamples =
     "ECHELON_TUNING and ECHELON_ALGORITHM have no influence on what is measured.\n"
     "docs/plans.md says how it is measured and what the file holds.\n";
 
-void measure(const tune::Settings& settings) {
+int measure(const tune::Settings& settings) {
   unsetenv("ECHELON_TUNING");
   unsetenv("ECHELON_ALGORITHM");
-  run_subcommand("tune", [&] { tune::run(settings); });
+  return run_subcommand("tune", [&] { tune::run(settings); });
 }
 
 std::vector<ech_collective> collectives(const std::string& text) {
@@ -45,35 +42,36 @@ std::vector<ech_collective> collectives(const std::string& text) {
 
 }  // namespace
 
-void add_tune(CLI::App& app) {
+void add_tune(Program& program) {
   const auto settings = std::make_shared<tune::Settings>();
   tune::Settings& s = *settings;
   s.range.min_bytes = 4;
-  CLI::App* const tune = app.add_subcommand("tune",
-                                            "Try the plans that stand a chance on the ranks it is "
-                                            "started with, and write down the quickest");
-  tune->footer(kExamples);
-  tune->add_option("-o,--output", s.output, "File for ECHELON_TUNING; without it only the table")
-      ->option_text("FILE");
-  add_parsed<std::vector<ech_collective>>(*tune, "-C,--collective", s.collectives, collectives)
-      ->description("Collectives, separated by commas, or all of " + perf::collective_words() +
-                    " but barrier [all]");
-  add_parsed<std::size_t>(*tune, "-b,--minbytes", s.range.min_bytes, perf::required_bytes)
-      ->description("Smallest size, rounded up to a power of two [4]");
-  add_parsed<std::size_t>(*tune, "-e,--maxbytes", s.range.max_bytes, perf::required_bytes)
-      ->description("Largest size [64 MiB]");
-  tune->add_option("-f,--stepfactor", s.range.factor, "Factor from size to size")
-      ->check(CLI::Range(2, 1 << 20))
-      ->capture_default_str();
-  add_parsed<double>(*tune, "--time", s.seconds, parse_seconds)
-      ->description("Seconds for all, about: large sizes get more of them [120]");
-  tune->add_option("--within", s.within,
-                   "Leave out plans predicted at more than so many times the best; 0: none")
-      ->check(CLI::Range(0.0, 1e9))
-      ->capture_default_str();
-  add_parsed(*tune, "--format", s.json, one_of<bool>({{"text", false}, {"json", true}}))
-      ->description("text or json, one object per line [text]");
-  tune->callback([settings] { measure(*settings); });
+  Command tune = program.command("tune",
+                                 "Try the plans that stand a chance on the ranks it is started "
+                                 "with, and write down the quickest");
+  tune.option("-o,--output FILE", "File for ECHELON_TUNING; without it only the table",
+              into(s.output));
+  tune.option("-C,--collective NAMES",
+              "Collectives, separated by commas, or all of " + perf::collective_words() +
+                  " but barrier [all]",
+              into<std::vector<ech_collective>>(s.collectives, collectives));
+  tune.option("-b,--minbytes SIZE", "Smallest size, rounded up to a power of two [4]",
+              into<std::size_t>(s.range.min_bytes, perf::required_bytes));
+  tune.option("-e,--maxbytes SIZE", "Largest size [64 MiB]",
+              into<std::size_t>(s.range.max_bytes, perf::required_bytes));
+  tune.option("-f,--stepfactor N", fmt::format("Factor from size to size [{}]", s.range.factor),
+              whole_number(s.range.factor, 2, 1 << 20));
+  tune.option("--time SECONDS", "For all, about: large sizes get more of them [120]",
+              into<double>(s.seconds, parse_seconds));
+  tune.option("--within FACTOR",
+              fmt::format("Leave out plans predicted at more than so many times the best; 0: none "
+                          "[{}]",
+                          s.within),
+              number(s.within, 0.0, 1e9));
+  tune.option("--format text|json", "text, or json: one object per line [text]",
+              into(s.json, one_of<bool>({{"text", false}, {"json", true}})));
+  tune.examples(kExamples);
+  tune.action([settings] { return measure(*settings); });
 }
 
 }  // namespace echelon::tools

@@ -2,12 +2,10 @@
 // `echelon tune`: tries the plans on the live ranks and writes down which are quickest.
 #pragma once
 
-namespace CLI {
-class App;
-}
-
 namespace echelon::tools {
 
-void add_tune(CLI::App& app);
+class Program;
+
+void add_tune(Program& program);
 
 }  // namespace echelon::tools

@@ -2,7 +2,6 @@
 #include "lib/base/activity.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +10,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
+#include "lib/base/join.h"
 
 namespace echelon {
 namespace {
@@ -100,7 +100,7 @@ std::string difference(const Signature& mine, const Signature& theirs) {
   if (mine.cuda != theirs.cuda) parts.push_back(mine.cuda ? "CUDA memory" : "host memory");
   if (mine.digest != theirs.digest && parts.empty())
     parts.push_back(fmt::format("counts and factors {:04x}", mine.digest));
-  return fmt::format("{}", fmt::join(parts, " and "));
+  return joined(parts, " and ");
 }
 
 const EnteredCall* Snapshot::find(std::uint64_t sequence) const {

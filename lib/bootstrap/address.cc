@@ -15,6 +15,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/fd.h"
+#include "lib/base/join.h"
 
 namespace echelon {
 namespace {
@@ -178,7 +179,7 @@ Address interface_address(const std::string& interface, int family) {
   throw invalid(
       fmt::format("interface \"{}\": not an interface of {} that is up and has an {}address; there "
                   "are {}",
-                  interface, host_name(), wanted, fmt::join(names, ", ")));
+                  interface, host_name(), wanted, joined(names, ", ")));
 }
 
 bool is_local(const Address& address) {

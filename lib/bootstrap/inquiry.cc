@@ -2,11 +2,11 @@
 #include "lib/bootstrap/inquiry.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
 
+#include "lib/base/join.h"
 #include "lib/bootstrap/text.h"
 
 namespace echelon {
@@ -20,7 +20,7 @@ std::string names_of(const std::vector<int>& ranks, const Name& name) {
   if (ranks.size() > kMostNames) return rank_list(ranks);
   std::vector<std::string> names;
   for (int rank : ranks) names.push_back(name(rank));
-  return fmt::format("{}", fmt::join(names, ", "));
+  return joined(names, ", ");
 }
 
 // The earliest call in which somebody still is.
@@ -69,7 +69,7 @@ std::string mismatch_text(std::uint64_t sequence, const std::vector<Camp>& camps
   const std::string others =
       most.ranks.size() == 1 ? name(most.ranks[0]) : fmt::format("{} others", most.ranks.size());
   return fmt::format("{} #{}: {}, {} {}", same_call ? most.signature.name() : "call", sequence,
-                     fmt::join(parts, ", "), others, entered(most, camps[1].signature));
+                     joined(parts, ", "), others, entered(most, camps[1].signature));
 }
 
 std::string waiting_text(std::uint64_t sequence, const std::vector<Snapshot>& reports,

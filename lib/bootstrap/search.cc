@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "lib/base/join.h"
 #include "lib/bootstrap/door.h"
 #include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/gathering.h"
@@ -244,7 +245,7 @@ Error Search::too_late() const {
     names.push_back(describe(seat));
   return {ECH_ERR_TIMEOUT,
           fmt::format("shrink timed out on {} after {}, waiting for {}", describe(standby_.self()),
-                      seconds_since(start_), fmt::join(names, ", "))};
+                      seconds_since(start_), joined(names, ", "))};
 }
 
 }  // namespace

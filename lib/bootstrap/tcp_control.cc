@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/bytes.h"
+#include "lib/base/join.h"
 #include "lib/bootstrap/control_events.h"
 #include "lib/bootstrap/failure.h"
 #include "lib/bootstrap/text.h"
@@ -193,7 +194,7 @@ std::string TcpControl::describe(const std::vector<int>& ranks) const {
   if (ranks.size() > kMostNames) return rank_list(ranks);
   std::vector<std::string> names;
   for (int rank : ranks) names.push_back(describe(rank));
-  return fmt::format("{}", fmt::join(names, ", "));
+  return joined(names, ", ");
 }
 
 Error TcpControl::timed_out(const Wait& wait, Deadline start) const {

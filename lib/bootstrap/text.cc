@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "lib/base/join.h"
 #include "lib/base/time.h"
 
 namespace echelon {
@@ -35,11 +36,11 @@ std::string rank_list(const std::vector<int>& ranks) {
   if (all.size() == 1) return "ranks " + all[0];
   if (all.size() > kMostPieces) {
     all.resize(kMostPieces);
-    return fmt::format("ranks {} and others ({} in all)", fmt::join(all, ", "), ranks.size());
+    return fmt::format("ranks {} and others ({} in all)", joined(all, ", "), ranks.size());
   }
   const std::string last = all.back();
   all.pop_back();
-  return fmt::format("ranks {} and {}", fmt::join(all, ", "), last);
+  return fmt::format("ranks {} and {}", joined(all, ", "), last);
 }
 
 std::string one_line(std::string_view text) {

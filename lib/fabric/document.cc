@@ -2,12 +2,12 @@
 #include "lib/fabric/document.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "lib/base/error.h"
+#include "lib/base/join.h"
 
 namespace echelon {
 
@@ -148,7 +148,7 @@ void TableReader::each_entry(std::string_view key,
 void TableReader::finish() const {
   for (const std::string& key : table_.keys)
     if (std::find(asked_.begin(), asked_.end(), key) == asked_.end())
-      fail(key, "unknown key", fmt::format("one of {}", fmt::join(asked_, ", ")));
+      fail(key, "unknown key", fmt::format("one of {}", joined(asked_, ", ")));
 }
 
 }  // namespace echelon

@@ -3,13 +3,13 @@
 #include "lib/fabric/loaders.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/join.h"
 
 namespace echelon {
 
@@ -54,7 +54,7 @@ void warn_of_unknown_speeds(Host& host) {
     if (!nic.bytes_per_second.known()) names.push_back(nic.name);
   if (!names.empty())
     host.warnings.push_back(
-        fmt::format("the file does not say the speed of nic {}", fmt::join(names, ", ")));
+        fmt::format("the file does not say the speed of nic {}", joined(names, ", ")));
 }
 
 std::string speed_unknown(std::string_view nic) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Fabric as a tree for people: cluster, racks, hosts, sockets, devices, ranks.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "lib/base/join.h"
 #include "lib/fabric/formats.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/quantity.h"
@@ -144,7 +144,7 @@ void Writer::host(int depth, int index, const std::string& title) {
   if (ranks.empty() && host.ranks > 0)
     facts.push_back(
         fmt::format("room for {}", plural(static_cast<std::size_t>(host.ranks), "rank")));
-  line(depth, fmt::format("{}: {}", title, fmt::join(facts, ", ")));
+  line(depth, fmt::format("{}: {}", title, joined(facts, ", ")));
   packages(depth + 1, host, ranks);
   caches(depth + 1, host);
   nics(depth + 1, host);
@@ -153,8 +153,7 @@ void Writer::host(int depth, int index, const std::string& title) {
   std::vector<int> unbound;
   for (int r : ranks)
     if (places_[r].package < 0 && package_of(host, places_[r].cpus) < 0) unbound.push_back(r);
-  if (!unbound.empty())
-    line(depth + 1, fmt::format("ranks on any cpu: {}", fmt::join(unbound, " ")));
+  if (!unbound.empty()) line(depth + 1, fmt::format("ranks on any cpu: {}", joined(unbound, " ")));
   for (const std::string& warning : host.warnings)
     if (!is_answered(host, warning)) line(depth + 1, "warning: " + warning);
 }
@@ -186,7 +185,7 @@ void Writer::packages(int depth, const Host& host, const std::vector<int>& ranks
           places_[r].package >= 0 ? places_[r].package : package_of(host, places_[r].cpus);
       if (of == static_cast<int>(p)) here.push_back(r);
     }
-    if (!here.empty()) line(depth + 1, fmt::format("ranks: {}", fmt::join(here, " ")));
+    if (!here.empty()) line(depth + 1, fmt::format("ranks: {}", joined(here, " ")));
   }
   for (const NumaNode& node : host.numa_nodes)
     if (node.package < 0) numa(depth, node);
@@ -204,7 +203,7 @@ void Writer::caches(int depth, const Host& host) {
   for (const CacheLevel& cache : host.caches)
     texts.push_back(
         fmt::format("L{} {} x {}", cache.level, cache.cpus.size(), format_size(cache.bytes)));
-  if (!texts.empty()) line(depth, fmt::format("caches: {}", fmt::join(texts, ", ")));
+  if (!texts.empty()) line(depth, fmt::format("caches: {}", joined(texts, ", ")));
 }
 
 void Writer::nics(int depth, const Host& host) {
@@ -220,7 +219,7 @@ void Writer::nics(int depth, const Host& host) {
       text += fmt::format(", rdma {}:{}", nic.rdma_device, nic.rdma_port);
     if (!nic.pci.empty() && nic.pci != nic.name) text += ", pci " + nic.pci;
     if (nic.numa >= 0) text += fmt::format(", numa {}", nic.numa);
-    if (!nic.addresses.empty()) text += fmt::format(", {}", fmt::join(nic.addresses, " "));
+    if (!nic.addresses.empty()) text += fmt::format(", {}", joined(nic.addresses, " "));
     const bool used = std::find(usable.begin(), usable.end(), static_cast<int>(i)) != usable.end();
     if (!nic.up) text += ", down";
     if (nic.up && !used) text += ", not used";
@@ -238,7 +237,7 @@ void Writer::gpus(int depth, const Host& host) {
     if (gpu.numa >= 0) text += fmt::format(" numa {},", gpu.numa);
     std::vector<std::string> near;
     for (int n : nearest_nics(host, static_cast<int>(i))) near.push_back(host.nics[n].name);
-    text += near.empty() ? " no nic" : fmt::format(" nearest nic {}", fmt::join(near, " "));
+    text += near.empty() ? " no nic" : fmt::format(" nearest nic {}", joined(near, " "));
     if (!gpu.fabric_uuid.empty())
       text += fmt::format(", nvlink fabric {} clique {}", gpu.fabric_uuid, gpu.clique);
     if (const std::string links = links_text(host, static_cast<int>(i)); !links.empty())
@@ -265,7 +264,7 @@ void Writer::nvlinks(int depth, const Host& host) {
   for (const auto& [speed, names] : by_speed)
     line(depth, fmt::format("nvlink {}: {}", show_bandwidth(speed, false),
                             names.size() == pairs ? "every pair of gpus"
-                                                  : fmt::format("gpus {}", fmt::join(names, " "))));
+                                                  : fmt::format("gpus {}", joined(names, " "))));
 }
 
 }  // namespace

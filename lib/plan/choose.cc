@@ -2,7 +2,6 @@
 #include "lib/plan/choose.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
@@ -10,6 +9,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
+#include "lib/base/join.h"
 
 namespace echelon {
 namespace {
@@ -66,8 +66,8 @@ std::string alternatives(const std::vector<Recipe>& recipes) {
     for (const Recipe& r : recipes)
       if (std::ranges::find(words, name(r.algorithms[t])) == words.end())
         words.push_back(name(r.algorithms[t]));
-    const std::string joined = fmt::format("{}", fmt::join(words, "|"));
-    text += (t == 0 ? "" : "/") + (words.size() == 1 ? joined : "{" + joined + "}");
+    const std::string all = joined(words, "|");
+    text += (t == 0 ? "" : "/") + (words.size() == 1 ? all : "{" + all + "}");
   }
   return text;
 }
@@ -85,7 +85,7 @@ std::string list(const std::vector<Recipe>& recipes) {
     kinds.push_back((leader ? "leader:" : "") + alternatives(alike));
     alike.clear();
   }
-  return fmt::format("{}", fmt::join(kinds, ", "));
+  return joined(kinds, ", ");
 }
 
 double seconds(const Candidate& c) { return c.prediction.seconds; }

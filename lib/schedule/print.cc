@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "lib/base/join.h"
 #include "lib/schedule/machine.h"
 #include "lib/schedule/verify.h"
 
@@ -14,7 +15,7 @@ namespace echelon {
 namespace {
 
 std::string line(const GroupCall& call) {
-  std::string out = fmt::format("  {} ({})", name(call.action), fmt::join(call.group.ranks(), " "));
+  std::string out = fmt::format("  {} ({})", name(call.action), joined(call.group.ranks(), " "));
   for (const Part& part : call.parts) {
     out += fmt::format(" [{},{})", part.slice.begin, part.slice.end);
     if (call.action != GroupAction::kAllreduce) out += fmt::format("@{}", part.owner);

@@ -2,11 +2,11 @@
 #include "lib/tuning/machine_key.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "lib/base/join.h"
 #include "lib/fabric/loaders.h"
 #include "lib/fabric/quantity.h"
 
@@ -25,7 +25,7 @@ std::string runs(const Texts& texts) {
     parts.push_back(count == 1 ? texts[i] : fmt::format("{} x {}", count, texts[i]));
     i += count;
   }
-  return fmt::format("{}", fmt::join(parts, ", "));
+  return joined(parts, ", ");
 }
 
 // Those with ranks, by their first one.
@@ -43,8 +43,7 @@ std::string ranks_text(std::span<const int> host_of_rank, const std::vector<int>
   std::vector<int> numbers;
   for (int host : host_of_rank)
     numbers.push_back(static_cast<int>(std::ranges::find(hosts, host) - hosts.begin()));
-  return std::ranges::is_sorted(numbers) ? fmt::format("{}", fmt::join(counts, "+"))
-                                         : fmt::format("{}", fmt::join(numbers, " "));
+  return std::ranges::is_sorted(numbers) ? joined(counts, "+") : joined(numbers, " ");
 }
 
 // What a file or a device says. What was measured, or a link that has proved slow, is no mark of a
@@ -60,7 +59,7 @@ std::string nics_text(const Host& host) {
     const Nic& nic = host.nics[static_cast<std::size_t>(i)];
     nics.push_back(fmt::format("{} {}", name(nic.kind), speed_text(nic.bytes_per_second)));
   }
-  return nics.empty() ? "none" : fmt::format("{}", fmt::join(nics, " + "));
+  return nics.empty() ? "none" : joined(nics, " + ");
 }
 
 std::string cores_text(const Host& host) {
@@ -94,7 +93,7 @@ std::string tiers_text(const Fabric& fabric) {
       text += fmt::format(" {:.4g} us", tier.latency.value * 1e6);
     if (!text.empty()) tiers.push_back(std::string(name(tier.tier)) + text);
   }
-  return tiers.empty() ? "none" : fmt::format("{}", fmt::join(tiers, ", "));
+  return tiers.empty() ? "none" : joined(tiers, ", ");
 }
 
 }  // namespace

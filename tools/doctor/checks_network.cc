@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "lib/base/join.h"
 #include "tools/doctor/checks.h"
 
 namespace echelon::doctor {
@@ -37,7 +38,7 @@ std::string address_of(const Nic& nic) {
 }
 
 std::string join(const std::vector<std::string>& words, const char* between = ", ") {
-  return fmt::format("{}", fmt::join(words, between));
+  return joined(words, between);
 }
 
 std::string described(const Nic& nic) {
@@ -73,7 +74,7 @@ std::string text_of(const std::vector<UcxResource>& ways) {
     if (r.network) devices[r.transport].insert(r.device);
   std::vector<std::string> words;
   for (const auto& [transport, names] : devices)
-    words.push_back(fmt::format("{} on {}", transport, fmt::join(names, " ")));
+    words.push_back(fmt::format("{} on {}", transport, joined(names, " ")));
   return words.empty() ? "none that leads to other hosts" : join(words);
 }
 

@@ -8,6 +8,7 @@
 
 #include "echelon/echelon.h"
 #include "lib/base/error.h"
+#include "lib/base/join.h"
 
 namespace echelon::doctor {
 namespace {
@@ -49,7 +50,7 @@ std::vector<Line> lines_of(const std::vector<Finding>& findings) {
 
 std::string names(const Line& line, std::size_t hosts) {
   if (line.hosts.empty() || line.hosts.size() == hosts) return "all";
-  return fmt::format("{}", fmt::join(line.hosts, ","));
+  return joined(line.hosts, ",");
 }
 
 // Texts come from other machines and from the environment; a terminal must not obey them.

@@ -6,6 +6,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
+#include "lib/base/join.h"
 
 namespace echelon::doctor {
 namespace {
@@ -26,7 +27,7 @@ std::string last_line(std::string text) {
 void Session::begin() {
   waiting_ = true;
   link_.start(run::encode(run::CheckRequest{kProgram, kFolder, ""}));
-  if (!link_.open()) fail(fmt::format("{}", fmt::join(link_.problems(0), "; ")));
+  if (!link_.open()) fail(joined(link_.problems(0), "; "));
 }
 
 void Session::ask(const Json& question) {
@@ -61,14 +62,13 @@ void Session::read() {
   if (link_.read([this](const run::Message& message) { on_message(message); })) return;
   const bool was_checked = link_.check_reply().has_value();
   link_.close();
-  fail(was_checked ? "the connection was lost"
-                   : fmt::format("{}", fmt::join(link_.problems(0), "; ")));
+  fail(was_checked ? "the connection was lost" : joined(link_.problems(0), "; "));
 }
 
 void Session::on_message(const run::Message& message) {
   if (message.kind == run::Frame::kChecked) {
     const std::vector<std::string>& problems = link_.check_reply()->problems;
-    if (!problems.empty()) return fail(fmt::format("{}", fmt::join(problems, "; ")));
+    if (!problems.empty()) return fail(joined(problems, "; "));
     start_examination();
   }
   if (message.kind == run::Frame::kFailed) fail(message.body);

@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "lib/base/join.h"
 #include "tools/doctor/checks.h"
 
 namespace echelon::doctor {
@@ -35,7 +36,7 @@ std::string text_of(const std::map<std::string, std::vector<std::string>>& group
   std::string out;
   for (const auto& [value, hosts] : groups) {
     out += fmt::format("{}{} on {}", out.empty() ? "" : "; ", value.empty() ? "none" : value,
-                       fmt::join(hosts, ", "));
+                       joined(hosts, ", "));
   }
   return out;
 }
@@ -130,7 +131,7 @@ Finding blocked(const Survey& survey, const std::vector<const Connection*>& fail
   const std::size_t more = failed.size() - list.size();
   const Remedy remedy = remedy_of(failed[0]->reached.outcome);
   Finding finding =
-      broken(fmt::format("TCP to {}{}: {}", fmt::join(list, ", "),
+      broken(fmt::format("TCP to {}{}: {}", joined(list, ", "),
                          more > 0 ? fmt::format(" and {} more", more) : "", remedy.words),
              "ranks connect to each other on ports that the system chooses", remedy.remedy);
   finding.host = survey.hosts[failed[0]->from].name;

@@ -18,6 +18,7 @@
 
 #include "lib/base/dtype.h"
 #include "lib/base/fd.h"
+#include "lib/base/join.h"
 #include "lib/reduce/reduce.h"
 
 namespace echelon {
@@ -173,7 +174,7 @@ std::shared_ptr<Hub> find_hub(std::span<const std::string> members, int lanes) {
   static std::map<std::string, std::weak_ptr<Hub>> hubs;
   std::lock_guard lock(mutex);
   std::erase_if(hubs, [](const auto& entry) { return entry.second.expired(); });
-  std::weak_ptr<Hub>& known = hubs[fmt::format("{}", fmt::join(members, ","))];
+  std::weak_ptr<Hub>& known = hubs[joined(members, ",")];
   std::shared_ptr<Hub> hub = known.lock();
   if (hub == nullptr) known = hub = std::make_shared<Hub>(members.size(), lanes);
   return hub;

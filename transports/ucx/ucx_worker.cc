@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "lib/base/descriptors.h"
+#include "lib/base/join.h"
 #include "transports/ucx/ucx_address.h"
 #include "transports/ucx/ucx_leftovers.h"
 #include "transports/ucx/ucx_quiet.h"
@@ -96,7 +97,7 @@ void avoid_zero_copy(Settings& settings) {
 void apply(const UcxConfig& config, Settings& settings) {
   settings.set("TLS", transports(config));
   if (!config.devices.empty()) {
-    settings.set("NET_DEVICES", fmt::format("{}", fmt::join(config.devices, ",")));
+    settings.set("NET_DEVICES", joined(config.devices, ","));
   }
   settings.set("RNDV_THRESH", has_rdma() ? "auto" : "inf");
   // UCX fetches 16 events at once. When what it does for one closes the endpoint of another, which
@@ -123,7 +124,7 @@ ucp_context_h open_context(const UcxConfig& config, const UcxQuiet& quiet) {
   const ucs_status_t status = ucp_init(&params, settings.get(), &context);
   require(status,
           fmt::format("ucx: opening transports '{}' on devices '{}'", transports(config),
-                      fmt::join(config.devices, ",")),
+                      joined(config.devices, ",")),
           quiet);
   return context;
 }
@@ -140,7 +141,7 @@ ucp_worker_h open_worker(ucp_context_h context, const UcxConfig& config, const U
         ECH_ERR_SYSTEM,
         fmt::format("ucx: a network interface that was to be used has gone down, or has "
                     "gone{}{}; `ip link` shows what there is",
-                    config.devices.empty() ? "" : ": one of ", fmt::join(config.devices, ", ")));
+                    config.devices.empty() ? "" : ": one of ", joined(config.devices, ", ")));
   }
   require(status, "ucx: creating a worker", quiet);
   return worker;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 
+#include "lib/base/join.h"
 #include "tests/support/ranks.h"
 
 namespace echelon {
@@ -240,7 +241,7 @@ std::string story(const World& world) {
   std::string text;
   for (const World::Rank& rank : world.ranks)
     text += fmt::format("[comes {} dies {} group {}] ", rank.comes, rank.dies,
-                        rank.group ? fmt::format("{}", fmt::join(*rank.group, ",")) : "-");
+                        rank.group ? joined(*rank.group, ",") : "-");
   return text;
 }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 
+#include "lib/base/join.h"
 #include "lib/bootstrap/dial.h"
 #include "lib/bootstrap/gathering.h"
 #include "lib/bootstrap/notice.h"
@@ -58,7 +59,7 @@ struct Losses {
 };
 
 std::ostream& operator<<(std::ostream& out, const Losses& losses) {
-  return out << fmt::format("{} without {}", losses.size, fmt::join(losses.dead, "+"));
+  return out << fmt::format("{} without {}", losses.size, joined(losses.dead, "+"));
 }
 
 class Survivors : public testing::TestWithParam<Losses> {};

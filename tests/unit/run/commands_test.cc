@@ -40,7 +40,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Mistake{{"runn"}, {"unknown command \"runn\"", kCommands}},
                     Mistake{{"-n", "3"}, {"a command comes first, not \"-n\"", kCommands}},
                     Mistake{{"plan", "--fabric", kFile}, {"echelon plan: ", kFile}},
-                    Mistake{{"topo", "--file", kFile}, {"echelon topo: ", kFile}}));
+                    Mistake{{"topo", "--file", kFile}, {"echelon topo: ", kFile}},
+                    Mistake{{"topo", "-n", "-3"}, {"-n,--ranks", "\"-3\"", "0 to 1048576"}},
+                    Mistake{{"topo", "--format", "xml"}, {"\"xml\"", "text, json, toml"}},
+                    Mistake{{"doctor", "--hostfile", kFile}, {"--hostfile", kFile}},
+                    Mistake{{"doctor", "--launcher", "rsh"}, {"\"rsh\"", "ssh, mpirun, srun"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Run, Mistaken,

@@ -15,6 +15,7 @@
 
 #include "algorithms/division.h"
 #include "lib/base/error.h"
+#include "lib/base/join.h"
 #include "lib/schedule/print.h"
 #include "tests/unit/schedule/shapes.h"
 
@@ -54,8 +55,7 @@ std::string draw_rails(const std::string& shape) {
   }
   std::vector<std::pair<Slice, std::string>> rails;
   for (const Rail& rail : divisions.rails(1, 0))
-    for (const Slice s : rail.slices)
-      rails.emplace_back(s, fmt::format("{}", fmt::join(rail.owners.ranks(), "")));
+    for (const Slice s : rail.slices) rails.emplace_back(s, joined(rail.owners.ranks(), ""));
   std::ranges::sort(rails, {}, [](const auto& r) { return r.first.begin; });
   return out + "rails   " + boxes(rails);
 }

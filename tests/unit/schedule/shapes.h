@@ -9,6 +9,7 @@
 
 #include "algorithms/hierarchical.h"
 #include "lib/base/dtype.h"
+#include "lib/base/join.h"
 
 namespace echelon {
 
@@ -66,7 +67,7 @@ inline std::string text(const Composition& what) {
                                 what.ownership == Ownership::kSplit ? "split" : "leader");
   for (const TierChoice& tier : what.tiers) {
     out += fmt::format(" | {}:", name(tier.algorithm));
-    for (const Group& g : tier.groups) out += fmt::format(" ({})", fmt::join(g.ranks(), ","));
+    for (const Group& g : tier.groups) out += fmt::format(" ({})", joined(g.ranks(), ","));
   }
   return out;
 }
