@@ -87,7 +87,7 @@ Traffic traffic_of(const PhaseRecord& record) {
 
 std::string peers_text(const std::set<int>& peers) {
   const auto end = std::next(peers.begin(), std::min(kMostPeers, peers.size()));
-  return fmt::format("{}{}", joined(std::ranges::subrange(peers.begin(), end), " "),
+  return fmt::format("{}{}", joined(std::vector<int>(peers.begin(), end), " "),
                      peers.size() > kMostPeers ? " ..." : "");
 }
 
