@@ -37,6 +37,18 @@ std::pair<std::string, std::string> names_and_value(const std::string& spelling)
   return {spelling.substr(0, space), spelling.substr(space + 1)};
 }
 
+// `parse`, whose errors become CLI11's and name the option.
+Parse named(const std::string& names, const Parse& parse) {
+  const std::string shown = names.substr(0, names.find(',', names.find(',') + 1));
+  return [parse, shown](const std::string& text) {
+    try {
+      parse(text);
+    } catch (const std::invalid_argument& e) {
+      throw CLI::ValidationError(shown, e.what());
+    }
+  };
+}
+
 // "" or what is wrong with the first word of a program that has commands.
 std::string problem_with_command(const CLI::App& app, const std::string& word) {
   std::string known;
@@ -45,7 +57,8 @@ std::string problem_with_command(const CLI::App& app, const std::string& word) {
     known += (known.empty() ? "" : ", ") + command->get_name();
   }
   if (known.empty() || word == "-h" || word == "--help" || word == "--version") return "";
-  const std::string expected = fmt::format("expected one of {}; see echelon --help", known);
+  const std::string expected =
+      fmt::format("expected one of {}; see {} --help", known, app.get_name());
   if (word.empty()) return "no command; " + expected;
   return fmt::format("{} \"{}\"; {}",
                      word.starts_with('-') ? "a command comes first, not" : "unknown command", word,
@@ -68,20 +81,13 @@ bool Option::given() const { return option_->count() > 0; }
 
 Option Command::option(const std::string& spelling, const std::string& help, const Parse& parse) {
   const auto [names, value] = names_and_value(spelling);
-  const std::string shown = names.substr(0, names.find(',', names.find(',') + 1));
-  const auto take = [parse, shown](const std::string& text) {
-    try {
-      parse(text);
-    } catch (const std::invalid_argument& e) {
-      throw CLI::ValidationError(shown, e.what());
-    }
-  };
-  return Option(*app_->add_option_function<std::string>(names, take, help)->option_text(value));
+  return Option(*app_->add_option_function<std::string>(names, named(names, parse), help)
+                     ->option_text(value));
 }
 
 Option Command::repeated(const std::string& spelling, const std::string& help, const Parse& parse) {
   const auto [names, value] = names_and_value(spelling);
-  const auto take = [parse](const std::vector<std::string>& texts) {
+  const auto take = [parse = named(names, parse)](const std::vector<std::string>& texts) {
     std::ranges::for_each(texts, parse);
   };
   return Option(*app_->add_option_function<std::vector<std::string>>(names, take, help)
