@@ -6,8 +6,6 @@
 #include <string_view>
 #include <type_traits>
 
-#include "lib/base/join.h"
-
 namespace echelon {
 
 // Numbers or texts, with `between` between them.
