@@ -49,6 +49,21 @@ Parse named(const std::string& names, const Parse& parse) {
   };
 }
 
+// The left column of the help: names and values as they were spelt, with nothing of CLI11's own.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    const std::string name = CLI::Formatter::make_option_name(option, positional);
+    const std::size_t otherwise =
+        name.find('{');  // a flag's value when it has none: "--traffic{-}"
+    return otherwise == std::string::npos ? name : name.substr(0, otherwise) + "[=FILE]";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string& value = option->get_option_text();
+    return (value.empty() ? "" : " " + value) + (option->get_required() ? " (required)" : "");
+  }
+};
+
 // "" or what is wrong with the first word of a program that has commands.
 std::string problem_with_command(const CLI::App& app, const std::string& word) {
   std::string known;
@@ -105,8 +120,8 @@ Option Command::flag(const std::string& names, const std::string& help, bool& ta
   return Option(*app_->add_flag(names, target, help));
 }
 
-Option Command::flag_or_value(const std::string& name, const std::string& otherwise,
-                              std::string& target, const std::string& help) {
+Option Command::flag_or_file(const std::string& name, const std::string& otherwise,
+                             std::string& target, const std::string& help) {
   return Option(*app_->add_flag(fmt::format("{}{{{}}}", name, otherwise), target, help));
 }
 
@@ -129,6 +144,7 @@ std::vector<std::string> Command::rest() const { return app_->remaining(); }
 
 Program::Program(const std::string& name, const std::string& description)
     : app_(std::make_unique<CLI::App>(description, name)) {
+  app_->formatter(std::make_shared<HelpFormatter>());
   app_->option_defaults()->take_last();
   app_->failure_message([this](const CLI::App*, const CLI::Error& error) {
     return fmt::format("{}: {}\n", speaker(), error.what());

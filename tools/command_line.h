@@ -54,9 +54,9 @@ class Command {
   Option flag(const std::string& names, const std::string& help,
               const std::function<void()>& given);
   Option flag(const std::string& names, const std::string& help, bool& target);
-  // A flag that may be given as --name=VALUE; without one `target` becomes `otherwise`.
-  Option flag_or_value(const std::string& name, const std::string& otherwise, std::string& target,
-                       const std::string& help);
+  // A flag that may be given as --name=FILE; without one `target` becomes `otherwise`.
+  Option flag_or_file(const std::string& name, const std::string& otherwise, std::string& target,
+                      const std::string& help);
   // For Echelon's own use: the help does not show it.
   void internal_flag(const std::string& name, bool& target);
 

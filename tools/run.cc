@@ -88,8 +88,9 @@ void add_emulate_options(Command& cmd, Options& o) {
              into(o.emulate));
   cmd.flag("--no-fabric", "do not tell the ranks the cluster's racks and speeds", o.no_fabric);
   cmd.option("--shell COMMAND", "run this command once, on host0, instead of ranks", into(o.shell));
-  cmd.flag_or_value("--traffic", "-", o.traffic_file,
-                    "bytes per NIC and uplink afterwards; --traffic=FILE: as JSON");
+  cmd.flag_or_file(
+      "--traffic", "-", o.traffic_file,
+      "bytes per NIC and uplink afterwards: a table on standard error, or JSON in a file");
 }
 
 void print_traffic(const Options& o, const cluster::Traffic& traffic) {
