@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the targets of Ninja that the tests of some suites need, and all that is installed, which one
-of them tries: targets.py BUILD_DIRECTORY SUITE..."""
+of them tries: targets.py BUILD_DIRECTORY --suite=NAME... [--no-suite=NAME...]"""
 import json
 import os
 import sys
 
-build, suites = sys.argv[1], sys.argv[2:]
+build = sys.argv[1]
+wanted, unwanted = ({word.removeprefix(option) for word in sys.argv[2:] if word.startswith(option)}
+                    for option in ("--suite=", "--no-suite="))
 
 
 def read(name):
@@ -14,7 +16,8 @@ def read(name):
 
 
 def belongs(test):
-    return any(suite.rpartition(":")[2] in suites for suite in test["suite"])
+    suites = {suite.rpartition(":")[2] for suite in test["suite"]}
+    return bool(suites & wanted) and not suites & unwanted
 
 
 targets = {target["id"]: target for target in read("targets")}
