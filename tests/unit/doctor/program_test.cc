@@ -246,7 +246,10 @@ TEST(Doctor, TwoNamesOfThisMachineReachEachOther) {
   EXPECT_EQ(line_of(lines, "versions").verdict, "ok");
   EXPECT_EQ(line_of(lines, "nic-match").verdict, "ok");
   EXPECT_EQ(line_of(lines, "firewall").verdict, "ok") << r.out;
-  EXPECT_EQ(line_of(lines, "clock", "localhost").verdict, "ok");
+  const Line clock = line_of(lines, "clock");
+  EXPECT_EQ(clock.verdict, "ok");
+  // One line where both are as near, as far as its digits tell.
+  EXPECT_TRUE(clock.host == "localhost" || clock.host == "all") << r.out;
   EXPECT_TRUE(contains(r.out, "\n2 hosts: ")) << r.out;
 }
 
