@@ -54,8 +54,8 @@ class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     const std::string name = CLI::Formatter::make_option_name(option, positional);
-    const std::size_t otherwise =
-        name.find('{');  // a flag's value when it has none: "--traffic{-}"
+    // What a flag stands for without a value: "--traffic{-}".
+    const std::size_t otherwise = name.find('{');
     return otherwise == std::string::npos ? name : name.substr(0, otherwise) + "[=FILE]";
   }
   std::string make_option_opts(const CLI::Option* option) const override {

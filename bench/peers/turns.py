@@ -30,9 +30,11 @@ class TooSlow(Exception):
 
 
 class Stolen:
-    """What the machine below this virtual one has given to others since this was made, in percent of the processor time
-    that was wanted here. Where it is more than a few, small operations say nothing: a rank that has lost its processor
-    keeps all the others waiting for milliseconds."""
+    """What the hypervisor has given to others since this was made ("steal" in /proc/stat), in percent of the processor
+    time that was wanted here. Where it is more than a few, small operations say nothing: a rank that has lost its
+    processor keeps all the others waiting for milliseconds."""
+
+    TITLE = "Stolen by the hypervisor, percent of the processor time that was wanted"
 
     def __init__(self):
         self.before = self.so_far()
@@ -48,7 +50,7 @@ class Stolen:
         return 100 * stolen / max(wanted, 1)
 
     def text(self):
-        return f"Processor time that the machine below gave to others: {self.percent():.0f} %"
+        return f"{self.TITLE}: {self.percent():.0f}"
 
 
 def rows_of(command, environment=None):
