@@ -93,12 +93,12 @@ ech_unique_id publish(Pmix& pmix, const Offer& mine, const BootstrapOptions& opt
 }
 
 Bootstrapped by_pmix(const BootstrapOptions& options) {
-  const std::unique_ptr<Pmix> pmix = connect_pmix();
-  const Identity launched = pmix->identity();
+  Pmix& pmix = connect_pmix();
+  const Identity launched = pmix.identity();
   const Offer mine = make_offer(launched.rank, options.interface);
   ech_unique_id of_root;
   try {
-    of_root = publish(*pmix, mine, options);
+    of_root = publish(pmix, mine, options);
   } catch (const Error&) {
     withdraw(mine, launched.rank);
     throw;

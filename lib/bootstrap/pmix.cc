@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 #include <pmix.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 
 #include "lib/base/error.h"
 #include "lib/bootstrap/text.h"
@@ -61,12 +63,17 @@ class PmixClient final : public Pmix {
                               PMIx_Error_string(status)));
     PMIX_PROC_LOAD(&all_, self_.nspace, PMIX_RANK_WILDCARD);
   }
-  ~PmixClient() override { PMIx_Finalize(nullptr, 0); }
+  // A fork of this process has neither PMIx's thread nor a say in the job.
+  ~PmixClient() override {
+    if (getpid() == process_) PMIx_Finalize(nullptr, 0);
+  }
 
-  // Asked once per process: PMIx 4.2 forgets the local rank with the first PMIx_Finalize.
   Identity identity() const override {
-    static const Identity asked = ask();
-    return asked;
+    const Deadline soon = Deadline::clock::now() + std::chrono::seconds(10);
+    Identity identity;
+    identity.rank = static_cast<int>(self_.rank);
+    identity.size = to_int(get(all_, PMIX_JOB_SIZE, soon), "the size");
+    return identity;
   }
 
   std::string from_root(const std::string& mine, Deadline deadline) override {
@@ -82,14 +89,6 @@ class PmixClient final : public Pmix {
   }
 
  private:
-  Identity ask() const {
-    const Deadline soon = Deadline::clock::now() + std::chrono::seconds(10);
-    Identity identity;
-    identity.rank = static_cast<int>(self_.rank);
-    identity.size = to_int(get(all_, PMIX_JOB_SIZE, soon), "the size");
-    return identity;
-  }
-
   void put(const std::string& key, const std::string& bytes) const {
     std::string copy = bytes;
     pmix_value_t value{};
@@ -108,12 +107,16 @@ class PmixClient final : public Pmix {
     expect_success(PMIx_Fence(&all_, 1, info, 2), "PMIx_Fence");
   }
 
+  const pid_t process_ = getpid();
   pmix_proc_t self_;
   pmix_proc_t all_;
 };
 
 }  // namespace
 
-std::unique_ptr<Pmix> connect_pmix() { return std::make_unique<PmixClient>(); }
+Pmix& connect_pmix() {
+  static PmixClient client;
+  return client;
+}
 
 }  // namespace echelon

@@ -2,14 +2,13 @@
 // The launcher's own exchange of small data: PMIx, as mpirun and srun offer it.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "lib/bootstrap/rendezvous.h"
 
 namespace echelon {
 
-// A rank of a PMIx job; ends with the object.
+// A rank of a PMIx job.
 class Pmix {
  public:
   virtual ~Pmix() = default;
@@ -21,7 +20,10 @@ class Pmix {
   virtual std::string from_root(const std::string& mine, Deadline deadline) = 0;
 };
 
+// The same one until the process ends: OpenPMIx's server may take a rank that finalizes and comes
+// again out of the fence that others have entered (github.com/openpmix/openpmix/issues/3931, seen
+// with 4.2).
 // Throws ECH_ERR_UNSUPPORTED when Echelon was built without PMIx or this process has no server.
-std::unique_ptr<Pmix> connect_pmix();
+Pmix& connect_pmix();
 
 }  // namespace echelon

@@ -4,8 +4,6 @@
 
 namespace echelon {
 
-std::unique_ptr<Pmix> connect_pmix() {
-  throw Error(ECH_ERR_UNSUPPORTED, "this build of Echelon has no PMIx");
-}
+Pmix& connect_pmix() { throw Error(ECH_ERR_UNSUPPORTED, "this build of Echelon has no PMIx"); }
 
 }  // namespace echelon

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of pmix_test: finds the others as the argument says ("auto" or "pmix"), twice, and
-// prints what it found.
+// One rank of pmix_test: finds the others as the first argument says ("auto" or "pmix"), as often
+// as the second, and prints what it found.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -11,7 +11,7 @@
 int main(int, char** argv) try {
   using namespace echelon;
   using namespace std::chrono_literals;
-  for (int i = 0; i < 2; ++i) {
+  for (int left = std::atoi(argv[2]); left > 0; --left) {
     BootstrapOptions options;
     options.mode = argv[1];
     options.interface = "lo";
