@@ -241,6 +241,8 @@ class Engine {
   template <typename Done>
   void wait_until(Done done, Wait& wait);
   void end_idleness();
+  bool polls_on(const Wait& wait, Clock::duration idle) const;
+  void yield(Clock::time_point now);
   void give_way(Wait& wait);
   bool past_deadline(Wait& wait, Clock::time_point now);
   bool keep_waiting(Wait& wait, Clock::time_point now);
@@ -279,6 +281,7 @@ class Engine {
   ech_status failure_ = ECH_OK;
   std::string failure_text_;
   std::optional<Clock::time_point> idle_since_;     // nothing has come since then
+  Clock::duration given_away_{};                    // of that, by yields
   bool slept_ = false;                              // meanwhile
   bool last_was_long_ = false;                      // longer than the busy waiting at its most
   std::optional<Clock::time_point> stalled_since_;  // nor has a segment or the group moved

@@ -17,6 +17,8 @@ namespace {
 constexpr int kPollsOfNetwork = 2;
 constexpr std::chrono::microseconds kBareYield{5};  // when nobody wants the core, at most
 constexpr std::chrono::microseconds kBriefSpin{20};
+// Busy waiting, with what others have of the core meanwhile, lasts at most so many times the spin.
+constexpr int kMostSpins = 10;
 // Bytes of the operations in which waits may be brief. In smaller ones being woken is what makes
 // waits long, and then on all ranks.
 constexpr std::size_t kLarge = 1 << 20;
@@ -129,19 +131,29 @@ void Engine::end_idleness() {
     last_was_long_ = !last_was_long_ || Clock::now() - *idle_since_ >= parts_.spin;
   slept_ = false;
   idle_since_.reset();
+  given_away_ = {};
+}
+
+// Whether a rank that has been idle so long goes on polling. The time that others had the core does
+// not count: where ranks share cores that are themselves shared, who sleeps gets one back late.
+bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
+  const bool brief = last_was_long_ && wait.task != nullptr && wait.task->bytes >= kLarge;
+  if (brief) return idle < std::min<Clock::duration>(parts_.spin, kBriefSpin);
+  return idle - given_away_ < parts_.spin && idle < kMostSpins * parts_.spin;
+}
+
+void Engine::yield(Clock::time_point now) {
+  sched_yield();
+  const auto took = Clock::now() - now;
+  if (took <= kBareYield) return;
+  given_away_ += took;
+  counters_.gave_way += std::min<Clock::duration>(took, parts_.spin);
 }
 
 // Nothing came while polling: lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
-  const bool brief = last_was_long_ && wait.task != nullptr && wait.task->bytes >= kLarge;
-  const auto spin = brief ? std::min<Clock::duration>(parts_.spin, kBriefSpin) : parts_.spin;
-  if (idle_since_ && now - *idle_since_ < spin) {
-    sched_yield();
-    const auto took = Clock::now() - now;
-    if (took > kBareYield) counters_.gave_way += std::min<Clock::duration>(took, parts_.spin);
-    return;
-  }
+  if (idle_since_ && polls_on(wait, now - *idle_since_)) return yield(now);
   const bool first = !idle_since_;
   if (!keep_waiting(wait, now) || first) return;
   const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a rank polls before it sleeps.
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <memory>
@@ -96,6 +97,31 @@ class Waiting : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
+// While it lives, this thread has one core only, and shares it with one that wants it all the time
+// but gives way after each `turn`.
+class SharedCore {
+ public:
+  explicit SharedCore(Clock::duration turn) {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    other_ = std::jthread([turn](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        const auto until = Clock::now() + turn;
+        while (Clock::now() < until) continue;
+        sched_yield();
+      }
+    });
+  }
+  ~SharedCore() { sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_;
+  std::jthread other_;
+};
+
 constexpr std::size_t kLarge = 1 << 20;
 
 TEST_F(Waiting, IsBriefInLargeOperationsAfterALongWait) {
@@ -106,6 +132,21 @@ TEST_F(Waiting, IsBriefInLargeOperationsAfterALongWait) {
 TEST_F(Waiting, IsNotBriefInSmallOperations) {
   receive(kLarge, 2ms);
   EXPECT_GE(soonest(kLarge - 1), kSpin);
+}
+
+TEST_F(Waiting, IsNotShortenedByWhatOthersHaveOfTheCore) {
+  const SharedCore shared(20us);
+  std::vector<Clock::duration> slept_after(21);
+  for (auto& each : slept_after) each = receive(kLarge - 1, 20ms).value_or(20ms);
+  std::ranges::nth_element(slept_after, slept_after.begin() + 10);
+  EXPECT_GE(slept_after[10], kSpin * 3 / 2);
+}
+
+TEST_F(Waiting, EndsWhereOthersHaveNearlyAllOfTheCore) {
+  const SharedCore shared(500us);
+  Clock::duration least = 20ms;
+  for (int k = 0; k < 20; ++k) least = std::min(least, receive(kLarge - 1, 20ms).value_or(least));
+  EXPECT_LE(least, 10 * kSpin + 1ms);
 }
 
 TEST_F(Waiting, IsAsBeforeWhenALongerOneWouldHaveDone) {
