@@ -17,7 +17,7 @@ namespace echelon {
 namespace {
 
 // A key for each time, in step on all ranks because every use is collective: PMIx keeps values for
-// the life of the job, and a program that uses MPI as well keeps PMIx for that long.
+// the life of the job.
 std::string next_key() {
   static std::atomic<int> uses = 0;
   return fmt::format("echelon.unique_id.{}", uses++);
@@ -63,10 +63,12 @@ class PmixClient final : public Pmix {
                               PMIx_Error_string(status)));
     PMIX_PROC_LOAD(&all_, self_.nspace, PMIX_RANK_WILDCARD);
   }
-  // A fork of this process has neither PMIx's thread nor a say in the job.
   ~PmixClient() override {
-    if (getpid() == process_) PMIx_Finalize(nullptr, 0);
+    if (!forked()) PMIx_Finalize(nullptr, 0);
   }
+
+  // Such a process has neither PMIx's thread nor a place in the job.
+  bool forked() const { return getpid() != process_; }
 
   Identity identity() const override {
     const Deadline soon = Deadline::clock::now() + std::chrono::seconds(10);
@@ -116,6 +118,8 @@ class PmixClient final : public Pmix {
 
 Pmix& connect_pmix() {
   static PmixClient client;
+  if (client.forked())
+    throw Error(ECH_ERR_UNSUPPORTED, "PMIx knows the process that forked this one, not this one");
   return client;
 }
 

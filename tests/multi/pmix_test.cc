@@ -31,18 +31,13 @@ Result shell(const std::string& command) {
 const std::string kClean =
     "env -u ECHELON_RANK -u ECHELON_SIZE -u ECHELON_ROOT -u RANK -u WORLD_SIZE ";
 
-constexpr int kRounds = 50;  // of finding each other: enough for a race in the server to show
+// Of finding each other. When PMIx was finalized after each, about one in 50 failed.
+constexpr int kRounds = 50;
 
 Result run_ranks(int n, const std::string& mode) {
   const std::string root = geteuid() == 0 ? "--allow-run-as-root " : "";
-  return shell(kClean + "timeout 60 mpirun " + root + "--oversubscribe -n " + std::to_string(n) +
+  return shell(kClean + "timeout 30 mpirun " + root + "--oversubscribe -n " + std::to_string(n) +
                " '" + rank_program + "' " + mode + " " + std::to_string(kRounds));
-}
-
-int times(const std::string& part, const std::string& text) {
-  int n = 0;
-  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
 }
 
 bool has_mpirun() { return shell("mpirun --version").status == 0; }
@@ -54,8 +49,8 @@ TEST(Pmix, FourRanksUnderMpirun) {
     EXPECT_EQ(result.status, 0) << result.output;
     for (int rank = 0; rank < 4; ++rank) {
       const std::string line = std::to_string(rank) + " of 4 by PMIx, all 0123\n";
-      EXPECT_EQ(times(line, result.output), kRounds) << line << "is not so often in:\n"
-                                                     << result.output;
+      EXPECT_NE(result.output.find(line), std::string::npos) << line << "is not in:\n"
+                                                             << result.output;
     }
   }
 }
