@@ -17,8 +17,8 @@ namespace {
 constexpr int kPollsOfNetwork = 2;
 constexpr std::chrono::microseconds kBareYield{5};  // when nobody wants the core, at most
 constexpr std::chrono::microseconds kBriefSpin{20};
-// Busy waiting, with what others have of the core meanwhile, lasts at most so many times the spin.
-constexpr int kMostSpins = 10;
+// By which polling lasts longer, at most, for what others had of the core.
+constexpr std::chrono::milliseconds kMostGivenAway{2};
 // Bytes of the operations in which waits may be brief. In smaller ones being woken is what makes
 // waits long, and then on all ranks.
 constexpr std::size_t kLarge = 1 << 20;
@@ -124,8 +124,8 @@ bool Engine::keep_waiting(Wait& wait, Clock::time_point now) {
   return true;
 }
 
-// After a wait that outlasted the whole spin the next ones spin briefly, until a wait ends sooner
-// than the whole spin would have. A wait that ends within the brief spin changes nothing.
+// After a wait that ended in sleep the next ones spin briefly, until a wait ends, by the clock,
+// sooner than the spin. A wait that ends within the brief spin changes nothing.
 void Engine::end_idleness() {
   if (slept_ && idle_since_)
     last_was_long_ = !last_was_long_ || Clock::now() - *idle_since_ >= parts_.spin;
@@ -134,12 +134,12 @@ void Engine::end_idleness() {
   given_away_ = {};
 }
 
-// Whether a rank that has been idle so long goes on polling. The time that others had the core does
-// not count: where ranks share cores that are themselves shared, who sleeps gets one back late.
+// Whether a rank that has been idle so long goes on polling. The time for which it gave its core
+// away does not count: where a hypervisor shares the cores, who sleeps gets one back late.
 bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
   const bool brief = last_was_long_ && wait.task != nullptr && wait.task->bytes >= kLarge;
   if (brief) return idle < std::min<Clock::duration>(parts_.spin, kBriefSpin);
-  return idle - given_away_ < parts_.spin && idle < kMostSpins * parts_.spin;
+  return idle < parts_.spin + std::min<Clock::duration>(given_away_, kMostGivenAway);
 }
 
 void Engine::yield(Clock::time_point now) {

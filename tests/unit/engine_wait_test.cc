@@ -97,16 +97,22 @@ class Waiting : public testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
+Clock::duration median(std::vector<Clock::duration> values) {
+  const auto middle = values.begin() + values.size() / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 // While it lives, this thread has one core only, and shares it with one that wants it all the time
 // but gives way after each `turn`.
 class SharedCore {
  public:
   explicit SharedCore(Clock::duration turn) {
-    sched_getaffinity(0, sizeof before_, &before_);
+    if (sched_getaffinity(0, sizeof before_, &before_) != 0) return;
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(sched_getcpu(), &one);
-    sched_setaffinity(0, sizeof one, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0) return;
     other_ = std::jthread([turn](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
         const auto until = Clock::now() + turn;
@@ -115,10 +121,25 @@ class SharedCore {
       }
     });
   }
-  ~SharedCore() { sched_setaffinity(0, sizeof before_, &before_); }
+  ~SharedCore() {
+    if (other_.joinable()) sched_setaffinity(0, sizeof before_, &before_);
+  }
+
+  // Whether threads may be bound, and this kernel hands the core over to who asks for it.
+  bool works() const {
+    if (!other_.joinable()) return false;
+    std::vector<Clock::duration> took(21);
+    for (auto& each : took) {
+      std::this_thread::sleep_for(1ms);
+      const auto begin = Clock::now();
+      for (int k = 0; k < 10; ++k) sched_yield();
+      each = (Clock::now() - begin) / 10;
+    }
+    return median(took) > 10us;
+  }
 
  private:
-  cpu_set_t before_;
+  cpu_set_t before_{};
   std::jthread other_;
 };
 
@@ -136,17 +157,19 @@ TEST_F(Waiting, IsNotBriefInSmallOperations) {
 
 TEST_F(Waiting, IsNotShortenedByWhatOthersHaveOfTheCore) {
   const SharedCore shared(20us);
+  if (!shared.works()) GTEST_SKIP() << "this thread cannot share its core in turns";
   std::vector<Clock::duration> slept_after(21);
   for (auto& each : slept_after) each = receive(kLarge - 1, 20ms).value_or(20ms);
-  std::ranges::nth_element(slept_after, slept_after.begin() + 10);
-  EXPECT_GE(slept_after[10], kSpin * 3 / 2);
+  EXPECT_GE(median(slept_after), kSpin * 3 / 2);
 }
 
+// Without a limit it would be 200 us of its own at a few us in every 2 ms.
 TEST_F(Waiting, EndsWhereOthersHaveNearlyAllOfTheCore) {
-  const SharedCore shared(500us);
-  Clock::duration least = 20ms;
-  for (int k = 0; k < 20; ++k) least = std::min(least, receive(kLarge - 1, 20ms).value_or(least));
-  EXPECT_LE(least, 10 * kSpin + 1ms);
+  const SharedCore shared(2ms);
+  if (!shared.works()) GTEST_SKIP() << "this thread cannot share its core in turns";
+  Clock::duration least = 50ms;
+  for (int k = 0; k < 5; ++k) least = std::min(least, receive(kLarge - 1, 50ms).value_or(least));
+  EXPECT_LT(least, 25ms);
 }
 
 TEST_F(Waiting, IsAsBeforeWhenALongerOneWouldHaveDone) {

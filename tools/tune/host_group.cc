@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kEntry = 4096;
 constexpr auto kPatience = std::chrono::seconds(10);
-// As lib/engine/wait.h has them, and ECHELON_SPIN.
+// As the engine's (lib/engine), by the clock.
 constexpr int kPolls = 4000, kPollsOfACrowd = 24;
 constexpr auto kSpin = std::chrono::microseconds(200);
 
