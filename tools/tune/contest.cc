@@ -12,9 +12,10 @@ namespace {
 
 constexpr double kNoChance = 2;         // times the quickest, at first sight
 constexpr double kClearlySlower = 1.3;  // after some rounds
-constexpr int kLeastRounds = 3;
-constexpr int kMostRounds = 25;
+constexpr std::size_t kLeastRounds = 3;
+constexpr std::size_t kMostRounds = 25;
 constexpr std::size_t kWithNeighbours = 3;
+constexpr double kForTheLast = 0.25;  // of the time
 
 double time_of(const Contestant& c) { return c.seconds.empty() ? c.first : c.median(); }
 
@@ -79,20 +80,28 @@ void Contest::add_neighbours(double seconds) {
       if (passed() < seconds) enter(recipe);
 }
 
-void Contest::decide(double seconds) {
-  drop(kNoChance);
-  add_neighbours(seconds);
-  drop(kNoChance);
+void Contest::take_turns() {
   perf::EffortLimits limits;
   limits.batching = !perf::has_root(trial_.what().collective);
-  for (int round = 0; round < kMostRounds; ++round) {
-    const bool late = passed() >= seconds;
-    if (late) keep_leaders();
-    if (late && round >= kLeastRounds) break;
+  for (Contestant& c : contestants_)
+    c.seconds.push_back(take(c, perf::effort(c.first, limits).batch));
+}
+
+void Contest::decide(double seconds) {
+  const double choosing = (1 - kForTheLast) * seconds;
+  drop(kNoChance);
+  add_neighbours(choosing);
+  drop(kNoChance);
+  for (std::size_t round = 0; round < kMostRounds && passed() < choosing; ++round) {
     if (round == kLeastRounds) drop(kClearlySlower);
-    for (Contestant& c : contestants_)
-      c.seconds.push_back(take(c, perf::effort(c.first, limits).batch));
+    take_turns();
   }
+  keep_leaders();
+  if (contestants_.size() > 1)
+    for (Contestant& c : contestants_) c.seconds.clear();
+  while (model().seconds.size() < kLeastRounds ||
+         (model().seconds.size() < kMostRounds && passed() < seconds))
+    take_turns();
 }
 
 const Contestant& Contest::best() const {

@@ -38,7 +38,8 @@ class Contest {
   void try_once(std::span<const Recipe> recipes, double seconds);
 
   // Measures those that stand a chance in turns until `seconds` have passed since the beginning,
-  // with other segments of the quickest among them; at last the model's choice and the quickest.
+  // with other segments of the quickest among them. The last quarter is for the model's choice and
+  // the quickest, and their times are those of that quarter: among many, the quickest was lucky.
   void decide(double seconds);
 
   const Contestant& model() const { return contestants_.front(); }
@@ -52,6 +53,7 @@ class Contest {
   void drop(double factor);
   void keep_leaders();
   void add_neighbours(double seconds);
+  void take_turns();
 
   const Arena arena_;
   perf::Trial& trial_;
