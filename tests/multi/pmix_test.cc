@@ -34,10 +34,10 @@ const std::string kClean =
 // Of finding each other. When PMIx was finalized after each, about one in 50 failed.
 constexpr int kRounds = 50;
 
-Result run_ranks(int n, const std::string& mode) {
+Result run_ranks(int n, const std::string& mode, const std::string& more = "") {
   const std::string root = geteuid() == 0 ? "--allow-run-as-root " : "";
   return shell(kClean + "timeout 30 mpirun " + root + "--oversubscribe -n " + std::to_string(n) +
-               " '" + rank_program + "' " + mode + " " + std::to_string(kRounds));
+               " '" + rank_program + "' " + mode + " " + std::to_string(kRounds) + " " + more);
 }
 
 bool has_mpirun() { return shell("mpirun --version").status == 0; }
@@ -60,6 +60,15 @@ TEST(Pmix, OneRankUnderMpirun) {
   const Result result = run_ranks(1, "pmix");
   EXPECT_EQ(result.status, 0) << result.output;
   EXPECT_NE(result.output.find("0 of 1 by PMIx"), std::string::npos) << result.output;
+}
+
+// It says so and ends at once: it has no thread that could hear the server.
+TEST(Pmix, AForkIsRefused) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed";
+  const Result result = run_ranks(1, "pmix", "fork");
+  EXPECT_EQ(result.status, 0) << result.output;
+  for (const char* said : {"0 of 1 by PMIx", "status -2: PMIx knows the process that forked"})
+    EXPECT_NE(result.output.find(said), std::string::npos) << result.output;
 }
 
 TEST(Pmix, WithoutALauncher) {
