@@ -38,8 +38,9 @@ class Contest {
   void try_once(std::span<const Recipe> recipes, double seconds);
 
   // Measures those that stand a chance in turns until `seconds` have passed since the beginning,
-  // with other segments of the quickest among them. The last quarter is for the model's choice and
-  // the quickest, and their times are those of that quarter: among many, the quickest was lucky.
+  // with other segments of the quickest among them. Where the model's choice is not the quickest,
+  // the last quarter is for these two, and their times are those of that quarter: among many, the
+  // quickest was lucky.
   void decide(double seconds);
 
   const Contestant& model() const { return contestants_.front(); }
