@@ -28,6 +28,14 @@ struct Stage {
   std::set<int> sizes;           // of all tasks
 };
 
+// What of the buffer a group's leaders move among themselves, and who of them owns it.
+enum class Deal {
+  kToEach,     // the group's own blocks, to the leader of each child those of the child
+  kOwn,        // the group's own blocks, to its first leader
+  kOthers,     // all other blocks, to its first leader
+  kEverything  // to its first leader
+};
+
 GroupAction backwards(GroupAction action) {
   return action == GroupAction::kReduceScatter ? GroupAction::kAllgather
                                                : GroupAction::kReduceScatter;
@@ -58,6 +66,8 @@ class Composer {
   std::vector<Stage> stages() const;
   std::vector<Stage> allreduce() const;
   std::vector<Stage> scatter_blocks() const;
+  std::vector<Stage> scatter_by_leaders() const;
+  std::vector<Stage> gather_by_leaders() const;
   std::vector<Stage> reduce_to_leaders(int leader) const;
   std::vector<Stage> broadcast_split() const;
 
@@ -65,6 +75,10 @@ class Composer {
     return out_.viewer() == Schedule::kEveryone || tiers_.contains(tier, group, out_.viewer());
   }
   bool leads_root(int tier, int group) const { return tiers_.contains(tier, group, what_.root); }
+  Slices blocks(int tier, int group, bool own) const;
+  Group leaders_of_children(int tier, int group) const;
+  Shares dealt(int tier, int group, Deal deal) const;
+  Stage among_leaders(int tier, GroupAction action, Deal deal) const;
   void add_rails(Stage& stage, const Divisions& divisions, int group) const;
   void add(const Stage& stage);
 
@@ -109,16 +123,16 @@ Unit Composer::units() const {
 }
 
 std::vector<Stage> Composer::stages() const {
+  const bool leader = what_.ownership == Ownership::kLeader;
   switch (what_.collective) {
     case ECH_ALLREDUCE:
       return allreduce();
     case ECH_REDUCE_SCATTER:
-      return scatter_blocks();
+      return leader ? scatter_by_leaders() : scatter_blocks();
     case ECH_ALLGATHER:
-      return mirrored(scatter_blocks());
+      return leader ? gather_by_leaders() : mirrored(scatter_blocks());
     case ECH_BROADCAST:
     case ECH_REDUCE: {
-      const bool leader = what_.ownership == Ownership::kLeader;
       const bool reduce = what_.collective == ECH_REDUCE;
       if (leader)
         return reduce ? reduce_to_leaders(what_.root) : mirrored(reduce_to_leaders(what_.root));
@@ -172,6 +186,69 @@ std::vector<Stage> Composer::scatter_blocks() const {
     up.push_back(std::move(stage));
   }
   return up;
+}
+
+// Of the ranks of a group, or of all others. A group of tier -1 is a rank.
+Slices Composer::blocks(int tier, int group, bool own) const {
+  Slices slices;
+  for (int r = 0; r < tiers_.size(); ++r)
+    if (tiers_.contains(tier, group, r) == own)
+      slices.push_back(out_.whole().part(r, tiers_.size()));
+  return merged(std::move(slices));
+}
+
+Group Composer::leaders_of_children(int tier, int group) const {
+  std::vector<int> leaders = tiers_.children(tier, group);
+  while (--tier >= 0)
+    for (int& leader : leaders) leader = tiers_.children(tier, leader)[0];
+  return Group(std::move(leaders));
+}
+
+Shares Composer::dealt(int tier, int group, Deal deal) const {
+  const std::vector<int>& children = tiers_.children(tier, group);
+  if (deal == Deal::kToEach) {
+    Shares shares;
+    for (const int child : children) shares.push_back(blocks(tier - 1, child, true));
+    return shares;
+  }
+  const Slices slices =
+      deal == Deal::kEverything ? Slices{out_.whole()} : blocks(tier, group, deal == Deal::kOwn);
+  return all_to(0, slices, static_cast<int>(children.size()));
+}
+
+// In every group of the tier, among the leaders of its children.
+Stage Composer::among_leaders(int tier, GroupAction action, Deal deal) const {
+  Stage stage{tier, action, deal != Deal::kToEach, {}, {}};
+  for (int g = 0; g < tiers_.groups(tier); ++g) {
+    stage.sizes.insert(static_cast<int>(tiers_.children(tier, g).size()));
+    if (!sees(tier, g)) continue;
+    const Group leaders = leaders_of_children(tier, g);
+    const bool seen = out_.viewer() == Schedule::kEveryone ||
+                      leaders[tiers_.child_of(tier, out_.viewer())] == out_.viewer();
+    if (seen) stage.tasks.push_back({leaders, dealt(tier, g, deal)});
+  }
+  return stage;
+}
+
+std::vector<Stage> Composer::scatter_by_leaders() const {
+  std::vector<Stage> stages;
+  const int top = tiers_.top();
+  for (int tier = 0; tier < top; ++tier)
+    stages.push_back(among_leaders(tier, GroupAction::kReduceScatter, Deal::kEverything));
+  stages.push_back(among_leaders(top, GroupAction::kReduceScatter, Deal::kToEach));
+  for (int tier = top - 1; tier >= 0; --tier)
+    stages.push_back(among_leaders(tier, GroupAction::kAllgather, Deal::kOwn));
+  return stages;
+}
+
+std::vector<Stage> Composer::gather_by_leaders() const {
+  std::vector<Stage> stages;
+  const int top = tiers_.top();
+  for (int tier = 0; tier <= top; ++tier)
+    stages.push_back(among_leaders(tier, GroupAction::kAllgather, Deal::kToEach));
+  for (int tier = top - 1; tier >= 0; --tier)
+    stages.push_back(among_leaders(tier, GroupAction::kAllgather, Deal::kOthers));
+  return stages;
 }
 
 std::vector<Stage> Composer::reduce_to_leaders(int leader) const {

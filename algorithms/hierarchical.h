@@ -7,6 +7,14 @@
 // Groups of one tier may be unequal. After the reduce-scatter of a tier each of its groups holds
 // the buffer once, divided among its ranks. The next tier cuts the buffer at the common refinement
 // of its children's divisions: every piece then has one owner per child, and is reduced over them.
+//
+// By leaders, the first ranks of groups, blocks go so, on each tier among the leaders of a group's
+// children:
+//
+//   reduce_scatter  reduce(tier 0) ... reduce(tier T-2)  reduce_scatter(tier T-1)
+//                   broadcast(tier T-2) ... broadcast(tier 0), of the group's own blocks
+//   allgather       allgather(tier 0) ... allgather(tier T-1), of the group's own blocks
+//                   broadcast(tier T-2) ... broadcast(tier 0), of all others
 #pragma once
 
 #include <string>
@@ -34,8 +42,8 @@ struct Composition {
   ech_collective collective = ECH_ALLREDUCE;  // not ECH_BARRIER
   int size = 1;                               // ranks
   int root = 0;                               // broadcast and reduce
-  Ownership ownership = Ownership::kSplit;    // ignored by reduce_scatter and allgather
-  std::vector<TierChoice> tiers;              // innermost first; the last has one group: everybody
+  Ownership ownership = Ownership::kSplit;
+  std::vector<TierChoice> tiers;  // innermost first; the last has one group: everybody
 };
 
 // The schedule of `composition`. For a `viewer`, only what it takes part in, in the same order as

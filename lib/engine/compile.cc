@@ -152,14 +152,17 @@ class Compiler {
     step.calls.push_back(std::move(mine));
   }
 
-  // One place for everything that the call reads from this rank.
+  // One place for everything that the call reads from this rank, and of blocks, whose offsets are
+  // others in input than in work, the same on all members: who reads another's memory takes its own
+  // offsets. So in an allgather who owns nothing says work, for there the owners have their parts.
   Place locate_all(const Call& call, Step& step) {
+    const bool gathers_blocks = program_.blocks > 1 && call.action == GroupAction::kAllgather;
     const auto reads = [&](const Part& part) {
       return call.action != GroupAction::kAllgather || part.owner == call.self;
     };
     const bool in_work = std::ranges::any_of(
         call.parts, [&](const Part& part) { return reads(part) && written_.touches(part.slice); });
-    if (!in_work) return Place::kInput;
+    if (!in_work && !gathers_blocks) return Place::kInput;
     for (const Part& part : call.parts) {
       if (!reads(part)) continue;
       for (Slice gap : written_.missing(part.slice)) {

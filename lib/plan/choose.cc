@@ -195,10 +195,8 @@ std::vector<Recipe> candidates(const Shape& shape, ech_collective collective) {
   std::vector<Recipe> all;
   const std::size_t tiers = shape.tiers.size();
   if (tiers == 0) return all;
-  const bool has_leaders =
-      collective != ECH_REDUCE_SCATTER && collective != ECH_ALLGATHER && tiers > 1;
   for (Ownership ownership : {Ownership::kSplit, Ownership::kLeader}) {
-    if (ownership == Ownership::kLeader && !has_leaders) continue;
+    if (ownership == Ownership::kLeader && tiers == 1) continue;
     Recipe recipe{ownership, std::vector<Algorithm>(tiers), 0};
     extend(shape, collective, recipe, 0, all);
   }

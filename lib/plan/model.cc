@@ -27,12 +27,12 @@ Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
 }
 
 // How much more than with even shares the busiest child of a tier moves in a reduce_scatter or an
-// allgather. In a ring everything but one share passes every edge; otherwise all may send to the
-// one that owns most.
-double unevenness(const TierShape& tier, Algorithm algorithm) {
-  const double others = tier.children - 1.0;
-  const double most = algorithm == Algorithm::kRing ? 0 : others * tier.most_kept;
-  return std::max(1 - tier.least_kept, most) * tier.children / others;
+// allgather, of which each child owns from `least` to `most`. In a ring everything but one share
+// passes every edge; otherwise all may send to the one that owns most.
+double unevenness(int children, Algorithm algorithm, double least, double most) {
+  const double others = children - 1.0;
+  const double sent = algorithm == Algorithm::kRing ? 0 : others * most;
+  return std::max(1 - least, sent) * children / others;
 }
 
 const char* children_of(TierKind kind) {
@@ -61,6 +61,8 @@ class Model {
       add_joint_call();
     } else if (recipe_.algorithms.size() < shape_.tiers.size()) {
       add_flat();
+    } else if (leader() && is_blockwise(collective_)) {
+      add_blocks_by_leaders();
     } else {
       add_tiers();
     }
@@ -82,10 +84,7 @@ class Model {
   }
 
  private:
-  bool leader() const {
-    const bool rooted_op = collective_ == ECH_BROADCAST || collective_ == ECH_REDUCE;
-    return recipe_.ownership == Ownership::kLeader && (collective_ == ECH_ALLREDUCE || rooted_op);
-  }
+  bool leader() const { return recipe_.ownership == Ownership::kLeader; }
 
   std::string resource(std::size_t t) const {
     const TierKind first = shape_.tiers[0].kind;
@@ -114,13 +113,47 @@ class Model {
     }
   }
 
+  // As compose() does it: algorithms/hierarchical.h.
+  void add_blocks_by_leaders() {
+    const std::size_t last = shape_.tiers.size() - 1;
+    const GroupAction gather = GroupAction::kAllgather, reduce = GroupAction::kReduceScatter;
+    const bool up = goes_up(collective_);
+    for (std::size_t t = 0; t <= last; ++t) {
+      const int n = shape_.tiers[t].children;
+      const Algorithm a = recipe_.algorithms[t];
+      const double own = own_part(shape_.tiers[t]);
+      if (up && t < last) add(t, phase(a, reduce, n, true));
+      if (!up || t == last) add(t, of_children(t, phase(a, up ? reduce : gather, n, false)));
+      if (t < last) add(t, scaled(phase(a, gather, n, true), up ? own : 1 - own));
+    }
+  }
+
+  // Of all blocks, those of the largest group's own ranks.
+  double own_part(const TierShape& tier) const {
+    return std::ranges::max(tier.groups, {}, &Group::size).size() * 1.0 / shape_.size;
+  }
+
+  // As weighted(), where a group's children own only the group's own blocks.
+  Cost of_children(std::size_t t, Cost cost) const {
+    const TierShape& tier = shape_.tiers[t];
+    const double own = own_part(tier);
+    const double least = std::max(0.0, (tier.least_kept - (1 - own) / tier.children) / own);
+    return scaled(cost,
+                  own * unevenness(tier.children, recipe_.algorithms[t], least, tier.largest_part));
+  }
+
+  static Cost scaled(Cost cost, double factor) {
+    cost.moved *= factor;
+    cost.reduced *= factor;
+    return cost;
+  }
+
   // With the shares that the children of tier t really have.
   Cost weighted(std::size_t t, Cost cost) const {
     if (!is_blockwise(collective_)) return cost;
-    const double more = unevenness(shape_.tiers[t], recipe_.algorithms[t]);
-    cost.moved *= more;
-    cost.reduced *= more;
-    return cost;
+    const TierShape& tier = shape_.tiers[t];
+    const Algorithm a = recipe_.algorithms[t];
+    return scaled(cost, unevenness(tier.children, a, tier.least_kept, tier.most_kept));
   }
 
   // `cost.moved` buffers leave, or enter, each child of tier t, over all of its rails.

@@ -128,6 +128,9 @@ TEST(Engine, OwnersOfUnequalParts) { run_all({{1, 2}}); }
 TEST(Engine, Leaders) {
   run_all({{3, 1, 2}, Algorithm::kNative, Algorithm::kBinomial, Ownership::kLeader});
 }
+TEST(Engine, LeadersOfTwoRanks) {
+  run_all({{2, 2}, Algorithm::kNative, Algorithm::kDirect, Ownership::kLeader});
+}
 TEST(Engine, DirectInsideAndAcross) {
   run_all({{2, 3}, Algorithm::kDirect, Algorithm::kDirect, Ownership::kSplit});
 }

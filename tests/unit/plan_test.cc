@@ -240,6 +240,14 @@ TEST(Choice, ManySmallPartsAreNotTakenForOne) {
   }
 }
 
+TEST(Choice, SmallBlocksGoByLeaders) {
+  const Shape shape = make_shape(flat_cluster(4, 2, kGigabit), true);
+  for (const ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER}) {
+    EXPECT_EQ(choose(shape, c, 1 << 10).best.recipe.ownership, Ownership::kLeader) << name(c);
+    EXPECT_EQ(choose(shape, c, 1 << 20).best.recipe.ownership, Ownership::kSplit) << name(c);
+  }
+}
+
 // Who serves the call divides it as is best there.
 TEST(Choice, OneCallOfAHostIsNotCut) {
   const Shape shape = make_shape(flat_cluster(1, 4, kGigabit), true);

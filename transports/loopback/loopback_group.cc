@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cstring>
@@ -72,8 +73,28 @@ void reduce_part(Hub& hub, std::vector<Arrival>& members, std::size_t index) {
   }
 }
 
+bool is_alike(const GroupPart& a, const GroupPart& b, GroupAction action) {
+  const bool to_owner = action == GroupAction::kReduceScatter;
+  return a.input_offset == b.input_offset && (to_owner || a.output_offset == b.output_offset) &&
+         a.bytes == b.bytes && a.owner == b.owner;
+}
+
+// What group.h asks of the members, also where this engine could do without.
+void check(const std::vector<Arrival>& members) {
+  const GroupWork& first = members.front().work;
+  for (std::size_t m = 1; m < members.size(); ++m) {
+    const bool alike = std::ranges::equal(
+        members[m].work.parts, first.parts,
+        [&](const GroupPart& a, const GroupPart& b) { return is_alike(a, b, first.action); });
+    if (!alike)
+      throw Error(ECH_ERR_INTERNAL,
+                  fmt::format("member {} of a group has other parts than member 0", m));
+  }
+}
+
 // Everyone is here: does the call for all.
 void run(Hub& hub, std::vector<Arrival>& members) {
+  check(members);
   const GroupWork& any = members.front().work;
   for (std::size_t i = 0; i < any.parts.size(); ++i) {
     if (any.parts[i].bytes == 0) continue;
