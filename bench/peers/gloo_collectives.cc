@@ -113,7 +113,7 @@ void prepare(const Collective& of, std::size_t bytes) {
 // `operations`: how many to call, untimed; 0: as many as timing takes.
 void measure(const Collective& of, std::size_t bytes, int operations) {
   prepare(of, bytes);
-  const timed_call timed{of.call, barrier, combine, of.call == broadcast};
+  const timed_call timed{of.call, barrier, combine, of.call == broadcast, context->rank == 0};
   timing median{};
   if (operations == 0) median = timing_median(&timed);
   for (int i = 0; i < operations; ++i) of.call();

@@ -60,7 +60,7 @@ static float* buffer(size_t elements) {
 
 /* `operations`: how many to call, untimed; 0: as many as timing takes. */
 static void measure(const struct collective* of, size_t bytes, int operations) {
-  const struct timed_call timed = {of->call, barrier, combine, of->overlaps};
+  const struct timed_call timed = {of->call, barrier, combine, of->overlaps, rank == 0};
   const size_t blocks = of->blocks_in || of->blocks_out ? (size_t)ranks : 1;
   size_t elements = bytes / sizeof *in / blocks, results;
   struct timing median = {0, 0};

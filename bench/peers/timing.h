@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Timing of a collective of any library the way `echelon perf` times (bench/README.md): the median
- * over samples of the slowest rank's time, each of as many operations as fit in 1 ms. For C and
- * C++. */
+ * over samples of the slowest rank's time, each of as many operations as fit in 1 ms. All ranks run
+ * on one machine. For C and C++. */
 #ifndef BENCH_PEERS_TIMING_H
 #define BENCH_PEERS_TIMING_H
 
@@ -17,11 +17,12 @@ struct timed_call {
   void (*call)(void);
   void (*barrier)(void);
   double (*combine)(double mine, int largest);
-  int overlaps; /* a rank need not wait for all others: never back to back */
+  int overlaps; /* a broadcast: a rank need not wait for all others, so never back to back */
+  int root;     /* this rank is its root */
 };
 
 struct timing {
-  double seconds; /* of the slowest rank, per operation */
+  double seconds; /* per operation, of the slowest rank; a broadcast's from its root's begin on */
   double cpu;     /* of all ranks together, per operation */
 };
 
@@ -33,13 +34,17 @@ static double seconds_of(clockid_t clock) {
 
 static struct timing timing_sample(const struct timed_call* of, int operations) {
   struct timing mine;
+  double begin, end;
   of->barrier();
   mine.cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-  mine.seconds = seconds_of(CLOCK_MONOTONIC);
+  begin = seconds_of(CLOCK_MONOTONIC);
   for (int i = 0; i < operations; ++i) of->call();
-  mine.seconds = (seconds_of(CLOCK_MONOTONIC) - mine.seconds) / operations;
+  end = seconds_of(CLOCK_MONOTONIC);
   mine.cpu = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - mine.cpu) / operations;
-  mine.seconds = of->combine(mine.seconds, 1);
+  if (of->overlaps) /* all ranks read one clock */
+    mine.seconds = of->combine(end, 1) - of->combine(of->root ? begin : 0, 1);
+  else
+    mine.seconds = of->combine((end - begin) / operations, 1);
   mine.cpu = of->combine(mine.cpu, 0);
   return mine;
 }

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tools/perf/words.h"
@@ -19,7 +22,9 @@ double seconds_of(clockid_t clock) {
 }
 
 struct Span {
-  double wall = 0, cpu = 0;
+  double begin = 0, end = 0, cpu = 0;  // s
+
+  double wall() const { return end - begin; }
 };
 
 using Work = std::function<void(int operations)>;  // back to back, and done when it returns
@@ -30,13 +35,13 @@ Span timed(const Work& work, int operations) {
   const double begin = seconds_of(CLOCK_MONOTONIC);
   work(operations);
   const double end = seconds_of(CLOCK_MONOTONIC);
-  return {end - begin, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu};
+  return {begin, end, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu};
 }
 
 // The slowest rank's seconds per operation, from `operations` after a barrier.
 double probe(const Comm& comm, const Work& work, int operations) {
   comm.barrier();
-  return comm.max(timed(work, operations).wall / operations);
+  return comm.max(timed(work, operations).wall() / operations);
 }
 
 // How long one operation takes, from as many warm-ups as a fifth of the time limit allows.
@@ -59,23 +64,42 @@ EffortLimits limits_of(const Settings& settings, ech_collective collective) {
   return limits;
 }
 
+// Collective. Whether all ranks read one clock: they run on one machine, in no time namespaces.
+bool share_clock(const Comm& comm) {
+  std::string clock;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), clock);
+  std::error_code none;
+  clock += std::filesystem::read_symlink("/proc/self/ns/time", none).string();
+  return comm.same_everywhere(std::hash<std::string>()(clock));
+}
+
 // Samples of operations on all ranks, each after a barrier.
 class Samples {
  public:
-  Samples(const Comm& comm, Work work, Effort effort)
-      : comm_(comm), work_(std::move(work)), effort_(effort) {}
+  Samples(const Comm& comm, const Case& what, Work work, Effort effort)
+      : comm_(comm),
+        what_(what),
+        one_clock_(has_root(what.collective) && share_clock(comm)),
+        work_(std::move(work)),
+        effort_(effort) {}
 
   void take() {
     comm_.barrier();
     const Span span = timed(work_, effort_.batch);
-    seconds_.push_back(span.wall / effort_.batch);
     cpu_ += span.cpu;
+    const bool root = comm_.rank() == what_.root;
+    const Moments mine = counted({span.begin, span.end}, what_.collective, root, one_clock_);
+    from_.push_back(mine.from);
+    to_.push_back(mine.to);
   }
 
-  // Of the slowest rank.
   Statistics summary() {
-    comm_.max(seconds_);
-    return summarize(seconds_);
+    comm_.max(from_);
+    comm_.max(to_);
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < to_.size(); ++i)
+      seconds.push_back((to_[i] - from_[i]) / effort_.batch);
+    return summarize(seconds);
   }
 
   // Per operation, of all ranks together.
@@ -85,9 +109,11 @@ class Samples {
 
  private:
   const Comm& comm_;
+  const Case what_;
+  const bool one_clock_;
   const Work work_;
   const Effort effort_;
-  std::vector<double> seconds_;
+  std::vector<double> from_, to_;  // of each sample
   double cpu_ = 0;
 };
 
@@ -105,7 +131,8 @@ Measurement measure(const Comm& comm, Trial& trial, const Settings& settings, Pe
   if (e.batch > 1) probe(comm, ours, e.batch);
   if (peer != nullptr) probe(comm, theirs, std::max(e.batch, settings.warmups));
 
-  Samples samples(comm, ours, e), peer_samples(comm, theirs, e);
+  const Case& what = trial.what();
+  Samples samples(comm, what, ours, e), peer_samples(comm, what, theirs, e);
   for (int i = 0; i < e.samples; ++i) {
     if (peer != nullptr) peer_samples.take();  // before ours, whose result is checked
     samples.take();

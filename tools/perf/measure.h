@@ -13,10 +13,10 @@
 namespace echelon::perf {
 
 struct Measurement {
-  Statistics seconds;                  // per operation, of the slowest rank
+  Statistics seconds;                  // per operation
   double cpu_seconds = 0;              // per operation, of all ranks together
   std::optional<std::uint64_t> wrong;  // nothing when it was not checked
-  std::optional<double> peer_seconds;  // median, of the slowest rank; nothing without a peer
+  std::optional<double> peer_seconds;  // median; nothing without a peer
 };
 
 // Collective. `trial` need not be prepared. With a peer, which is measured in turns with `comm`.

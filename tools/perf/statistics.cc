@@ -18,6 +18,12 @@ Statistics summarize(std::vector<double> samples) {
   return s;
 }
 
+Moments counted(Moments rank, ech_collective collective, bool root, bool one_clock) {
+  const bool broadcasts = collective == ECH_BROADCAST, reduces = collective == ECH_REDUCE;
+  if (!one_clock || !(broadcasts || reduces)) return {0, rank.to - rank.from};
+  return {root || reduces ? rank.from : 0, root || broadcasts ? rank.to : 0};
+}
+
 double bus_factor(ech_collective collective, int ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
   switch (collective) {

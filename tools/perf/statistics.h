@@ -15,6 +15,18 @@ struct Statistics {
 // p99 is the smallest sample that at least 99 of 100 do not exceed. All 0 without samples.
 Statistics summarize(std::vector<double> samples);
 
+// One rank's begin and end of a sample, s.
+struct Moments {
+  double from = 0, to = 0;
+};
+
+// What this rank's moments count for. A sample lasts from the last `from` of the ranks to the last
+// `to`: as long as the slowest rank's own time. But of a broadcast or a reduce, in which not all
+// wait for all, that would be long for who leaves the barrier early, and short for who leaves it
+// late. There it is, with one clock for all ranks, the time from the root's begin to the last end,
+// or from the last begin to the root's end.
+Moments counted(Moments rank, ech_collective collective, bool root, bool one_clock);
+
 // Bytes that each rank's link must carry per byte of the reported size.
 double bus_factor(ech_collective collective, int ranks);
 

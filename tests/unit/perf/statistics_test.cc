@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 namespace echelon::perf {
@@ -23,6 +24,31 @@ TEST(Summarize, FewSamples) {
   EXPECT_EQ(summarize({7}).p99, 7);
   EXPECT_EQ(summarize({1, 9, 2}).median, 2);
   EXPECT_EQ(summarize({1, 9, 2}).p99, 9);
+}
+
+// Who leaves the barrier late, and who early.
+constexpr Moments kRanks[] = {{5, 6}, {9, 9.5}, {1, 8}};
+
+double lasts(ech_collective collective, int root, bool one_clock) {
+  Moments last;
+  for (int r = 0; r < 3; ++r) {
+    const Moments m = counted(kRanks[r], collective, r == root, one_clock);
+    last = {std::max(last.from, m.from), std::max(last.to, m.to)};
+  }
+  return last.to - last.from;
+}
+
+TEST(Counted, WhereAllWaitForAllTheSlowestRanksOwnTime) {
+  for (const ech_collective c : {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER})
+    for (const bool one_clock : {false, true}) EXPECT_EQ(lasts(c, 0, one_clock), 7);
+}
+
+TEST(Counted, WhereTheyDoNotFromOrToTheRoot) {
+  EXPECT_EQ(lasts(ECH_BROADCAST, 0, true), 4.5);
+  EXPECT_EQ(lasts(ECH_BROADCAST, 2, true), 8.5);
+  EXPECT_EQ(lasts(ECH_REDUCE, 1, true), 0.5);
+  EXPECT_EQ(lasts(ECH_BROADCAST, 0, false), 7);  // clocks that differ say nothing
+  EXPECT_EQ(lasts(ECH_REDUCE, 1, false), 7);
 }
 
 TEST(BusFactor, CountsWhatALinkMustCarry) {
