@@ -112,7 +112,7 @@ struct EngineParts {
   Recorder* recorder = nullptr;          // may be null; outlives the engine
   std::span<std::byte> board;            // for its activity; empty: memory of its own
   std::chrono::nanoseconds spin{200'000};
-  int patience = 24;  // polls of shared memory before a rank first gives way
+  int patience = 2;  // polls of shared memory before a rank first gives way
 };
 
 struct EngineCounters {
