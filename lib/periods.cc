@@ -23,7 +23,7 @@ constexpr std::size_t kRounding = kElementsPerLine * sizeof(double);
 // A segment of a list may be packed. With what rounding adds at most 8 MiB, for each of 8 lanes;
 // and where one call in host memory does it all, as much as stays in the cache until it is added.
 std::size_t most_packed(const Plan& plan, const Task& task) {
-  const bool in_cache = plan.whole.one_allreduce_call && !task.signature.cuda;
+  const bool in_cache = plan.whole.one_call && !task.signature.cuda;
   return (in_cache ? 128 << 10 : 8 << 20) - kRounding;
 }
 

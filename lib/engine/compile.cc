@@ -28,7 +28,8 @@ class Compiler {
 
   Program run() {
     collect();
-    if (goal_.collective == ECH_ALLGATHER) copy_own_block();
+    one_call_ = is_one_call();
+    if (goal_.collective == ECH_ALLGATHER && !one_call_) copy_own_block();
     for (auto& [step, items] : items_) {
       add_step(items);
       program_.steps.back().phase = phase_of(step);
@@ -72,6 +73,13 @@ class Compiler {
     }
     for (const GroupCall& call : schedule_.calls())
       if (call.group.index_of(goal_.rank) >= 0) items_[call.step].calls.push_back(&call);
+  }
+
+  // Whether all ranks do this and nothing else, so that they all read their input.
+  bool is_one_call() const {
+    if (items_.size() != 1 || program_.needs_messages) return false;
+    const auto& calls = items_.begin()->second.calls;
+    return calls.size() == 1 && calls.front()->group.size() == goal_.size;
   }
 
   void copy_own_block() {
@@ -156,7 +164,8 @@ class Compiler {
   // others in input than in work, the same on all members: who reads another's memory takes its own
   // offsets. So in an allgather who owns nothing says work, for there the owners have their parts.
   Place locate_all(const Call& call, Step& step) {
-    const bool gathers_blocks = program_.blocks > 1 && call.action == GroupAction::kAllgather;
+    const bool gathers_blocks =
+        program_.blocks > 1 && call.action == GroupAction::kAllgather && !one_call_;
     const auto reads = [&](const Part& part) {
       return call.action != GroupAction::kAllgather || part.owner == call.self;
     };
@@ -192,16 +201,23 @@ class Compiler {
       for (const Call& call : step.calls)
         program_.members = std::max(program_.members, call.members);
     }
-    if (program_.steps.size() != 1 || program_.needs_messages) return;
+    program_.one_call = one_call_ && program_.steps.size() == 1 && takes_whole_blocks();
+  }
+
+  bool takes_whole_blocks() const {
     const Step& only = program_.steps.front();
-    program_.one_allreduce_call = only.local_copies.empty() && only.calls.size() == 1 &&
-                                  only.calls[0].action == GroupAction::kAllreduce;
+    const Unit block = program_.units / program_.blocks;
+    return only.local_copies.empty() &&
+           std::ranges::all_of(only.calls.front().parts, [&](const Part& part) {
+             return part.slice.begin % block == 0 && part.slice.size() == block;
+           });
   }
 
   const Schedule& schedule_;
   const Goal goal_;
   Unit piece_ = 1;
   std::map<int, Items> items_;  // by step
+  bool one_call_ = false;
   IntervalSet written_;
   Program program_;
 };

@@ -56,6 +56,15 @@ bool needs_scratch(const Task& task) {
 
 std::size_t segments_of(const Task& task) { return (task.count + task.segment - 1) / task.segment; }
 
+// A part of the only call, which is a block: the buffer, where it has no blocks.
+GroupPart block_of(const Task& task, const Part& part) {
+  const std::size_t bytes = task.count * size_of(task.dtype);
+  const std::size_t at = part.slice.begin / part.slice.size() * bytes;
+  const bool blocks_in = task.goal.collective == ECH_REDUCE_SCATTER;
+  const bool blocks_out = task.goal.collective == ECH_ALLGATHER;
+  return {blocks_in ? at : 0, blocks_out ? at : 0, bytes, part.owner};
+}
+
 // Of one that ends now.
 OperationRecord record_of(const Task& task, std::uint64_t sequence) {
   OperationRecord record;
@@ -316,27 +325,27 @@ void Engine::run(const Task& task) {
 }
 
 bool Engine::is_direct(const Task& task) const {
-  return task.program != nullptr && task.program->one_allreduce_call && !task.list &&
+  return task.program != nullptr && task.program->one_call && !needs_scratch(task) && !task.list &&
          task.segment >= task.count && active_ == 0 && queue_.empty() && failure_ == ECH_OK &&
          parts_.group != nullptr;
+}
+
+void Engine::start_direct(const Task& task, int lane) {
+  const Call& call = task.program->steps.front().calls.front();
+  direct_parts_.clear();
+  for (const Part& part : call.parts) direct_parts_.push_back(block_of(task, part));
+  parts_.group->start(lane,
+                      {call.action, task.dtype, task.op, task.input, task.output, direct_parts_,
+                       task.signature.fingerprint(), next_turn_++, call.members});
 }
 
 void Engine::run_direct(const Task& task) {
   const int lane = static_cast<int>(next_segment_++ % lanes_.size());
   const std::uint64_t sequence = next_sequence_++;
-  const GroupPart whole{0, 0, task.count * size_of(task.dtype), 0};
   direct_ = {&task, sequence, 0};
   if (parts_.recorder != nullptr) direct_.called = nanoseconds(Clock::now());
   or_fail([&] {
-    parts_.group->start(lane, {GroupAction::kAllreduce,
-                               task.dtype,
-                               task.op,
-                               task.input,
-                               task.output,
-                               {&whole, 1},
-                               task.signature.fingerprint(),
-                               next_turn_++,
-                               task.program->members});
+    start_direct(task, lane);
     activity_.begin(sequence, task.signature);
     if (!poll_direct(lane)) wait_direct(task, sequence, lane);
     check_group();
@@ -347,7 +356,8 @@ void Engine::run_direct(const Task& task) {
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
   activity_.end(sequence);
   stalled_since_.reset();
-  if (task.op == ECH_AVG) divide(task.dtype, task.output, task.count, task.goal.size);
+  const bool divides = task.op == ECH_AVG && !result_of(task.goal, task.program->units).empty();
+  if (divides) divide(task.dtype, task.output, task.count, task.goal.size);
 }
 
 void Engine::record(const Operation& operation, ech_status status) {

@@ -142,8 +142,8 @@ class Engine {
   void fence(const Task& task) { fence(task, next_sequence_); }
   void fence(const Task& task, std::uint64_t sequence) { enqueue(task, sequence, true); }
 
-  // start(), wait() and release() in one; throws the failure. The short cut for an allreduce that
-  // is one call of the group: nothing lies between the caller and shared memory.
+  // start(), wait() and release() in one; throws the failure. The short cut for what is one call of
+  // the group: nothing lies between the caller and shared memory.
   void run(const Task& task);
 
   // Moves what can be moved. True when anything happened.
@@ -234,6 +234,7 @@ class Engine {
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);
+  void start_direct(const Task& task, int lane);
   void record(const Operation& operation, ech_status status);
   void record_direct();
   bool poll_direct(int lane);
@@ -276,6 +277,7 @@ class Engine {
   std::uint64_t next_turn_ = 0;
   int active_ = 0;  // segments under way
   Direct direct_;
+  std::vector<GroupPart> direct_parts_;
   unsigned polls_ = 0, idle_polls_ = 0;
   EngineCounters counters_;
   ech_status failure_ = ECH_OK;

@@ -124,6 +124,7 @@ TEST(Engine, OneHost) { run_all({{4}}); }
 TEST(Engine, OneRankPerHost) { run_all({{1, 1, 1}}); }
 TEST(Engine, EqualHosts) { run_all({{2, 2}}); }
 TEST(Engine, UnequalHosts) { run_all({{3, 1, 2}}); }
+TEST(Engine, RanksThatSendNothingToOtherHosts) { run_all({{5, 1}}); }
 TEST(Engine, OwnersOfUnequalParts) { run_all({{1, 2}}); }
 TEST(Engine, Leaders) {
   run_all({{3, 1, 2}, Algorithm::kNative, Algorithm::kBinomial, Ownership::kLeader});

@@ -53,7 +53,7 @@ class Engines : public testing::Test {
     Schedule schedule(1, 0);
     schedule.add(GroupCall{0, GroupAction::kAllreduce, Group::range(2), {{schedule.whole(), 0}}});
     program_ = compile(schedule, {ECH_ALLREDUCE, 0, 2, 0}, false);
-    EXPECT_TRUE(program_.one_allreduce_call);
+    EXPECT_TRUE(program_.one_call);
     task_.program = &program_;
     task_.goal = {ECH_ALLREDUCE, 0, 2, 0};
     task_.input = task_.output = value_.data();
