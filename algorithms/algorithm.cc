@@ -33,13 +33,14 @@ int ceil_log2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 Cost balanced(GroupAction action, int n, int rounds, int messages) {
   const double others = (n - 1.0) / n;
   const double moved = action == GroupAction::kAllreduce ? 2 * others : others;
-  return {rounds, moved, action == GroupAction::kAllgather ? 0 : others, messages};
+  const double in_all = static_cast<double>(n) * messages;
+  return {rounds, moved, action == GroupAction::kAllgather ? 0 : others, messages, in_all};
 }
 
 Cost native_cost(GroupAction action, int n) { return balanced(action, n, n > 1 ? 1 : 0, 0); }
 
 Cost native_one_owner(bool reduces, int n) {
-  return reduces ? Cost{1, n - 1.0, n - 1.0, 0} : Cost{1, 1, 0, 0};
+  return reduces ? Cost{1, n - 1.0, n - 1.0, 0, 0} : Cost{1, 1, 0, 0, 0};
 }
 
 Cost ring_cost(GroupAction action, int n) {
@@ -47,16 +48,20 @@ Cost ring_cost(GroupAction action, int n) {
   return balanced(action, n, rounds, rounds);
 }
 
-Cost ring_one_owner(bool reduces, int n) { return {n - 1, 1, reduces ? 1.0 : 0, 1}; }
+Cost ring_one_owner(bool reduces, int n) { return {n - 1, 1, reduces ? 1.0 : 0, 1, n - 1.0}; }
 
 Cost direct_cost(GroupAction action, int n) {
   const int shots = action == GroupAction::kAllreduce ? 2 : 1;
   return balanced(action, n, n > 1 ? shots : 0, shots * (n - 1));
 }
 
-Cost direct_one_owner(bool reduces, int n) { return {1, n - 1.0, reduces ? n - 1.0 : 0, n - 1}; }
+Cost direct_one_owner(bool reduces, int n) {
+  return {1, n - 1.0, reduces ? n - 1.0 : 0, n - 1, n - 1.0};
+}
 
-Cost one_shot_cost(GroupAction, int n) { return {n > 1 ? 1 : 0, n - 1.0, n - 1.0, n - 1}; }
+Cost one_shot_cost(GroupAction, int n) {
+  return {n > 1 ? 1 : 0, n - 1.0, n - 1.0, n - 1, n * (n - 1.0)};
+}
 
 Cost halving_doubling_cost(GroupAction action, int n) {
   const int levels = floor_log2(n), p = 1 << levels, pairs = n - p;
@@ -67,41 +72,42 @@ Cost halving_doubling_cost(GroupAction action, int n) {
   }
   double block = 0;  // the X of the header
   for (int d = 1; d < p; d *= 2) block += (d + std::min(d, pairs)) / static_cast<double>(n);
-  const double core = (p - 1.0) / p;
+  const double core = (p - 1.0) / p, folded = 2.0 * pairs, exchanged = double{p} * levels;
   switch (action) {
     case GroupAction::kReduceScatter:
-      return {levels + 2, 1 + block, 1 + block, levels + 1};
+      return {levels + 2, 1 + block, 1 + block, levels + 1, folded + exchanged};
     case GroupAction::kAllgather:
-      return {levels + 2, block + (n - 1.0) / n, 0, levels + 2};
+      return {levels + 2, block + (n - 1.0) / n, 0, levels + 2, folded + pairs + exchanged};
     case GroupAction::kAllreduce:
       break;
   }
-  return {both + 2, 1 + 2 * core, 1 + core, both + 1};
+  return {both + 2, 1 + 2 * core, 1 + core, both + 1, folded + 2 * exchanged};
 }
 
 Cost recursive_doubling_cost(GroupAction, int n) {
-  const int levels = floor_log2(n);
-  const int exchanges = n == 1 << levels ? levels : levels + 1;
-  const double buffers = exchanges;
-  return {n == 1 << levels ? levels : levels + 2, buffers, buffers, exchanges};
+  const int levels = floor_log2(n), p = 1 << levels;
+  const int exchanges = n == p ? levels : levels + 1;
+  const double buffers = exchanges, in_all = 2.0 * (n - p) + double{p} * levels;
+  return {n == p ? levels : levels + 2, buffers, buffers, exchanges, in_all};
 }
 
 Cost double_tree_cost(GroupAction, int n) {
   const double moved[] = {0, 0, 1, 1.5, 2}, reduced[] = {0, 0, 0.5, 1, 1};
   const int messages[] = {0, 0, 2, 3, 4};
   const int row = std::min(n, 4);
-  return {2 * floor_log2(n), moved[row], reduced[row], messages[row]};
+  return {2 * floor_log2(n), moved[row], reduced[row], messages[row], 4.0 * (n - 1)};
 }
 
 Cost binomial_cost(GroupAction action, int n) {
   const int levels = ceil_log2(n);
   if (action != GroupAction::kAllreduce) return balanced(action, n, levels, n - 1);
-  return {2 * levels, static_cast<double>(levels), static_cast<double>(levels), levels};
+  const double buffers = levels;
+  return {2 * levels, buffers, buffers, levels, 2.0 * (n - 1)};
 }
 
 Cost binomial_one_owner(bool reduces, int n) {
   const int levels = ceil_log2(n);
-  return {levels, static_cast<double>(levels), reduces ? levels : 0.0, levels};
+  return {levels, static_cast<double>(levels), reduces ? levels : 0.0, levels, n - 1.0};
 }
 
 constexpr Entry kTable[] = {

@@ -41,6 +41,7 @@ struct Cost {
   double moved = 0;    // sent, or received where that is more, by the busiest member, in buffers
   double reduced = 0;  // additions by the busiest member, in buffers
   int messages = 0;    // sent, or received where that is more, by the busiest member
+  double in_all = 0;   // messages of all members
 };
 
 // Whether `algorithm` can do `action`; if so, then for any number of members.

@@ -9,8 +9,8 @@
 //   reduce_scatter  L        B (n-1)/n     B (n-1)/n
 //   allgather       L        B (n-1)/n     0
 //   allreduce       2L       B L           B L         (reduce to member 0, broadcast from it)
-// Each sends n-1 messages in the first two, and the busiest L in an allreduce. When one member owns
-// all, that one sends, or receives and reduces, L messages of B.
+// Each sends n-1 messages in the first two, and the busiest L in an allreduce, all together 2(n-1).
+// When one member owns all, that one sends, or receives and reduces, L messages of B.
 #pragma once
 
 #include "algorithms/shares.h"

@@ -9,7 +9,7 @@
 // Cost, B = buffer, L = floor(log2 n), of the busiest member, n >= 4:
 //              rounds   sent                       reduced
 //   allreduce  2L       2B (n = 3: 1.5B, n = 2: B) B (n = 2: B/2)
-// in messages of B/2.
+// in messages of B/2, 4(n-1) in all.
 #pragma once
 
 #include "algorithms/shares.h"

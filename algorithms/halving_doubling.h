@@ -15,7 +15,8 @@
 //   reduce_scatter  L+2      B, in B (1 + X) B (1 + X)
 //   allgather       L+2      B (X + (n-1)/n) 0
 //   allreduce       2L+2     B (1+2(p-1)/p)  B (1 + (p-1)/p)
-// Messages: one per level each way; for other n one more, and two more in the allgather.
+// Messages: one per level each way; for other n one more, and two more in the allgather. All
+// members send L p each way, for other n 2(n-p) more, and 3(n-p) in the allgather.
 #pragma once
 
 #include "algorithms/shares.h"

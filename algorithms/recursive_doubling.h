@@ -8,7 +8,7 @@
 // Cost, B = buffer, L = floor(log2 n), of the busiest member:
 //              rounds                  sent                    reduced
 //   allreduce  L, L+2 unless n = 2^L   B L, B (L+1) likewise   B L, B (L+1) likewise
-// in as many messages as buffers.
+// in as many messages as buffers; all members send L 2^L, and 2(n - 2^L) more.
 #pragma once
 
 #include "algorithms/shares.h"

@@ -116,6 +116,7 @@ class Creation {
                       allowed_cpus(),
                       options_.slurm_address,
                       options_.slurm_pattern,
+                      options_.machine.empty() ? this_machine() : options_.machine,
                       settings_to_agree_on(options_),
                       static_cast<std::uint32_t>(getpid()),
                       offer_gpu(options_),
@@ -183,6 +184,7 @@ class Creation {
       RankPlace place;
       place.host = merged.host_of_rank[r];
       place.cpus = ranks_[r].cpus;
+      place.machine = ranks_[r].machine;
       parts_.places.push_back(place);
     }
   }

@@ -38,6 +38,7 @@ std::string to_wire(const Introduction& i) {
       .text(i.cpus.list())
       .text(i.slurm_address)
       .text(i.slurm_pattern)
+      .text(i.machine)
       .text(i.settings)
       .u32(i.pid)
       .text(i.gpu.uuid)
@@ -58,6 +59,7 @@ Introduction introduction_from_wire(std::string_view bytes) {
   const std::string cpus = reader.text();
   i.slurm_address = reader.text();
   i.slurm_pattern = reader.text();
+  i.machine = reader.text();
   i.settings = reader.text();
   i.pid = reader.u32();
   i.gpu.uuid = reader.text();

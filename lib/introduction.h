@@ -27,6 +27,7 @@ struct Introduction {
   std::string host_id, host_name;
   CpuSet cpus;
   std::string slurm_address, slurm_pattern;
+  std::string machine;   // whose CPUs these are
   std::string settings;  // what must be alike
   std::uint32_t pid = 0;
   GpuOffer gpu;

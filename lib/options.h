@@ -38,6 +38,7 @@ struct Options {
   std::string timeline;              // path of the trace; "" = none
   std::string nics;                  // "" = nearest; else a comma-separated list
   std::string slurm_address;         // where Slurm's topology puts this host: "core.leaf3.node17"
+  std::string machine;               // whose CPUs this rank uses; "": by the kernel's boot id
   std::string slurm_pattern;         // and what the parts of it are: "switch.switch.node"
 };
 

@@ -112,7 +112,7 @@ int run_mpi(const Options& options) {
 int run_mpi(const Options& options, const cluster::Cluster& cluster) {
   Options here = options;
   std::vector<std::string> told;
-  for (int h = 0; h < cluster.size(); ++h) told = tell_fabric(options, cluster, h);
+  for (int h = 0; h < cluster.size(); ++h) told = tell_host(options, cluster, h);
   here.env.insert(here.env.end(), told.begin(), told.end());  // the same on all hosts
   // The hosts have the same cores: bound ranks would crowd on the first.
   if (here.bind == Bind::kAuto) here.bind = Bind::kNone;

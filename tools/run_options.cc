@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/fabric/loaders.h"
 #include "tools/run_check.h"
 #include "tools/run_emulate.h"
 #include "tools/run_remote.h"
@@ -178,12 +179,15 @@ std::vector<HostSlots> hosts_of(const cluster::Cluster& cluster) {
   return hosts;
 }
 
-std::vector<std::string> tell_fabric(const Options& options, const cluster::Cluster& cluster,
-                                     int host) {
+std::vector<std::string> tell_host(const Options& options, const cluster::Cluster& cluster,
+                                   int host) {
+  // Each host has a boot id of its own, but all of them have this machine's CPUs.
+  std::vector<std::string> env = {"ECHELON_MACHINE=" + this_machine()};
   const bool told = options.no_fabric || !options.fabric.empty() || std::getenv("ECHELON_FABRIC");
   const std::string fabric = told ? "" : fabric_toml(cluster.spec());
-  if (fabric.empty()) return {};
-  return {"ECHELON_FABRIC=" + cluster.put_file(host, "fabric.toml", fabric, 0644)};
+  if (!fabric.empty())
+    env.push_back("ECHELON_FABRIC=" + cluster.put_file(host, "fabric.toml", fabric, 0644));
+  return env;
 }
 
 RunPlan make_plan(const Options& options, const cluster::Cluster& cluster) {
@@ -198,7 +202,7 @@ RunPlan make_plan(const Options& options, const cluster::Cluster& cluster) {
     HostPlan host{
         hosts[index].name, cluster::Cluster::address(h), ranks[index], first, slots, {}, {}};
     first += static_cast<int>(ranks[index].size());
-    host.env = tell_fabric(options, cluster, h);
+    host.env = tell_host(options, cluster, h);
     host.start_agent = [&cluster, h](const cluster::Command& standard) {
       cluster::Command command = standard;
       command.argv = {own_path(), "run", "--agent"};

@@ -43,10 +43,10 @@ void validate(const Options& options);
 
 // Of a virtual cluster.
 std::vector<HostSlots> hosts_of(const cluster::Cluster& cluster);
-// Puts the cluster's fabric file onto a host, unless the user says it differently: the variables
-// by which ranks there find it.
-std::vector<std::string> tell_fabric(const Options& options, const cluster::Cluster& cluster,
-                                     int host);
+// The variables by which ranks there know the machine that they are on, and find the cluster's
+// fabric file, which this puts onto the host, unless the user says it differently.
+std::vector<std::string> tell_host(const Options& options, const cluster::Cluster& cluster,
+                                   int host);
 
 // For the hosts of the options, or this machine.
 RunPlan make_plan(const Options& options);

@@ -47,13 +47,11 @@ std::string host_name() {
 // Ranks share a host when they share the kernel, the host name, the network namespace and the
 // shared memory file system. Containers and emulated hosts on one machine differ in some of them.
 std::string host_id(const std::string& name) {
-  std::string machine = first_line("/proc/sys/kernel/random/boot_id");
-  if (machine.empty()) machine = first_line("/etc/machine-id");
   struct stat net {};
   struct stat shm {};
   if (::stat("/proc/self/ns/net", &net) != 0) net.st_ino = 0;
   if (::stat("/dev/shm", &shm) != 0) shm.st_dev = 0;
-  return fmt::format("{}:{}:{}:{}", machine, name, net.st_ino, shm.st_dev);
+  return fmt::format("{}:{}:{}:{}", this_machine(), name, net.st_ino, shm.st_dev);
 }
 
 // "" for what others cannot use: link-local and unknown families.
@@ -168,6 +166,11 @@ std::vector<std::string> named_devices(const Host& host, std::string_view names,
     at = comma + 1;
   }
   return devices;
+}
+
+std::string this_machine() {
+  const std::string boot = first_line("/proc/sys/kernel/random/boot_id");
+  return boot.empty() ? first_line("/etc/machine-id") : boot;
 }
 
 Host discover_host() {

@@ -52,6 +52,9 @@ struct Layout {
   std::vector<int> host_of_rank;        // host index, hosts numbered by their first rank
   std::vector<std::string> host_names;  // by host index
   std::vector<std::string> warnings;    // what was assumed for lack of knowledge
+  // CPUs that a rank has, at most 1, where they are fewest. Hosts on one machine, such as
+  // containers, share them.
+  double cpus_per_rank = 1;
   // Between the memory of a rank and that which its messages are sent from and received into, one
   // direction; nothing: it is the same.
   std::optional<Link> staging;

@@ -11,6 +11,9 @@
 
 namespace echelon {
 
+// Names the running kernel: the same in all containers of a machine.
+std::string this_machine();
+
 // This machine as this process sees it: hwloc, then NVML, then sysfs, then the network interfaces
 // of this network namespace with their addresses.
 Host discover_host();

@@ -252,6 +252,25 @@ Layout Builder::build() {
   return std::move(layout_);
 }
 
+double cpus_per_rank(std::span<const RankPlace> places) {
+  struct Machine {
+    CpuSet cpus;
+    int ranks = 0;
+    bool known = true;
+  };
+  std::map<std::string, Machine> machines;
+  for (const RankPlace& place : places) {
+    Machine& m = machines[place.machine.empty() ? std::to_string(place.host) : place.machine];
+    m.cpus.add(place.cpus);
+    ++m.ranks;
+    m.known = m.known && !place.cpus.empty();
+  }
+  double least = 1;
+  for (const auto& [id, m] : machines)
+    if (m.known) least = std::min(least, static_cast<double>(m.cpus.count()) / m.ranks);
+  return least;
+}
+
 }  // namespace
 
 void say_of_tier(const Fabric& fabric, TierKind kind, Link& link) {
@@ -274,7 +293,9 @@ Layout make_layout(const Fabric& fabric, std::span<const RankPlace> places) {
     if (places[r].host < 0 || places[r].host >= hosts)
       throw invalid(fmt::format("rank {} is placed on host {}; expected 0 to {}", r, places[r].host,
                                 hosts - 1));
-  return Builder(fabric, places).build();
+  Layout layout = Builder(fabric, places).build();
+  layout.cpus_per_rank = cpus_per_rank(places);
+  return layout;
 }
 
 }  // namespace echelon

@@ -13,10 +13,11 @@
 namespace echelon {
 
 struct RankPlace {
-  int host = 0;      // index in Fabric::hosts
-  CpuSet cpus;       // the rank may run on; empty: anywhere
-  int package = -1;  // index; -1: taken from cpus
-  int gpu = -1;      // index in Host::gpus, -1: none
+  int host = 0;              // index in Fabric::hosts
+  CpuSet cpus;               // the rank may run on; empty: anywhere
+  int package = -1;          // index; -1: taken from cpus
+  int gpu = -1;              // index in Host::gpus, -1: none
+  std::string machine = {};  // whose CPUs these are; "": the host's own
 };
 
 struct Merged {

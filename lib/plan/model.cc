@@ -164,7 +164,10 @@ class Model {
     const double bandwidth =
         rails == 1 ? std::min(tier.slowest_child, tier.link.bytes_per_second) : tier.slowest_child;
     const double added = cost.reduced * segment_ / rails / shape_.reduce_speed;
-    const double wait = waiting(cost, tier.link.latency, rails);
+    const double groups = static_cast<double>(tier.groups.size()) * rails;
+    const double wait =
+        std::max(waiting(cost, tier.link.latency, rails),
+                 crowded(cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank)));
     const double move = std::max(cost.moved * segment_ / bandwidth, occupy(t, cost.moved));
     rounds_ += cost.rounds;
     latency_ += wait;
@@ -207,6 +210,12 @@ class Model {
            (2 * further + (rails - 1) * cost.messages) * shape_.message_overhead;
   }
 
+  // Where ranks outnumber CPUs these, and not the rounds, are what small messages wait for.
+  double crowded(double messages) const {
+    if (shape_.cpus_per_rank >= 1) return 0;
+    return messages * shape_.crowded_message / (shape_.cpus_per_rank * shape_.size);
+  }
+
   // What crosses tier t also passes the links of the children below, each its share, or the
   // leader's all of it. The time that the slowest of them takes.
   double occupy(std::size_t t, double moved) {
@@ -237,7 +246,8 @@ class Model {
     const bool ring = recipe_.algorithms[0] == Algorithm::kRing;
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
-    latency_ = waiting(c, top.link.latency, ring ? top.crossing : top.rails);
+    latency_ =
+        std::max(waiting(c, top.link.latency, ring ? top.crossing : top.rails), crowded(c.in_all));
     double slowest = 0;
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];

@@ -50,7 +50,11 @@ struct Shape {
   // of two f32 reads and writes three bytes for each, 20 GB/s in memory and 66 GB/s in a cache.
   double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
-  std::optional<Link> staging;     // Layout::staging
+  // s of processor time per message, both ends together, where ranks outnumber CPUs: with what
+  // ranks give up to each other. Measured: bench/RESULTS.md, "where 8 B on 4 hosts goes".
+  double crowded_message = 13e-6;
+  double cpus_per_rank = 1;     // as in Layout
+  std::optional<Link> staging;  // Layout::staging
   // A call over all ranks, by the recipe "native" alone: its latency, and the narrowest network
   // that it crosses. Nothing: there is none, and why.
   std::optional<Link> joint_call;

@@ -151,6 +151,7 @@ Shape make_shape(const Layout& layout, bool native) {
   Shape shape;
   shape.size = layout.size;
   shape.staging = layout.staging;
+  shape.cpus_per_rank = layout.cpus_per_rank;
   for (const Tier& tier : layout.tiers)
     if (tier.kind != TierKind::kSocket) shape.tiers.push_back(tier_shape(tier, layout.size));
   shape.native = native && !shape.tiers.empty() && is_served_as_one(shape.tiers[0].kind);

@@ -34,6 +34,7 @@ const Introduction kSample = [] {
   sample.cpus = CpuSet::range(2, 5);
   sample.slurm_address = "leaf.node7";
   sample.slurm_pattern = "switch.node";
+  sample.machine = "boot";
   sample.settings = "plan \"\"";
   sample.pid = 77;
   sample.gpu = {"uuid", "no\nGPU", 22304, "no\nNCCL", "0000:2b:00.0"};
@@ -90,6 +91,7 @@ TEST(Introduction, RoundTrip) {
   EXPECT_EQ(back.cpus, kSample.cpus);
   EXPECT_EQ(back.slurm_address, kSample.slurm_address);
   EXPECT_EQ(back.slurm_pattern, kSample.slurm_pattern);
+  EXPECT_EQ(back.machine, kSample.machine);
   EXPECT_EQ(back.settings, kSample.settings);
   EXPECT_EQ(back.pid, kSample.pid);
   EXPECT_EQ(back.gpu.uuid, "uuid");
@@ -135,6 +137,7 @@ TEST(Introduction, CpusThatAreNoneAreAnError) {
                                 .text("")
                                 .text("")
                                 .text("5-2")
+                                .text("")
                                 .text("")
                                 .text("")
                                 .text("")

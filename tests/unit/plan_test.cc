@@ -248,6 +248,16 @@ TEST(Choice, SmallBlocksGoByLeaders) {
   }
 }
 
+// In one round each leader of three sends two messages: six, where four do in three rounds.
+TEST(Choice, WhereRanksOutnumberCpusFewMessagesCount) {
+  Shape shape = make_shape(layout_of({{3, 1, 2}, {3}}), true);
+  shape.tiers[1].link.latency = 7e-6;
+  const auto plan = [&] { return to_text(choose(shape, ECH_ALLREDUCE, 4).best.recipe); };
+  EXPECT_EQ(plan(), "leader:native/one_shot");
+  shape.cpus_per_rank = 2.0 / 6;
+  EXPECT_EQ(plan(), "leader:native/recursive_doubling");
+}
+
 // Who serves the call divides it as is best there.
 TEST(Choice, OneCallOfAHostIsNotCut) {
   const Shape shape = make_shape(flat_cluster(1, 4, kGigabit), true);

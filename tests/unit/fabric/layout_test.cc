@@ -46,6 +46,21 @@ std::string tiers_of(const Layout& layout) {
   return out;
 }
 
+TEST(MakeLayout, HostsOfOneMachineShareItsCpus) {
+  Fabric fabric;
+  for (const char* name : {"a", "b", "c"}) fabric.hosts.push_back(host_with(name, {kGigabit}));
+  std::vector<RankPlace> places = ranks_on({3, 1, 2});
+  EXPECT_EQ(make_layout(fabric, places).cpus_per_rank, 1) << "nothing is known";
+  for (RankPlace& place : places) place.cpus = CpuSet::range(0, 3);
+  EXPECT_EQ(make_layout(fabric, places).cpus_per_rank, 1) << "three machines";
+  for (RankPlace& place : places) place.machine = place.host == 1 ? "other" : "one";
+  EXPECT_EQ(make_layout(fabric, places).cpus_per_rank, 4.0 / 5);
+  for (RankPlace& place : places) place.cpus = CpuSet::range(place.host, place.host);
+  EXPECT_EQ(make_layout(fabric, places).cpus_per_rank, 2.0 / 5) << "each host has one of its own";
+  places[5].cpus = {};
+  EXPECT_EQ(make_layout(fabric, places).cpus_per_rank, 1) << "one may run anywhere";
+}
+
 TEST(MakeLayout, UnequalHosts) {
   Fabric fabric;
   for (const char* name : {"a", "b", "c"}) fabric.hosts.push_back(host_with(name, {kGigabit}));

@@ -18,10 +18,13 @@ constexpr GroupAction kActions[] = {GroupAction::kReduceScatter, GroupAction::kA
                                     GroupAction::kAllreduce};
 
 Cost counted(const Schedule& s, int rounds, int n) {
-  const Traffic most = busiest(traffic(s, n));
+  const std::vector<Traffic> members = traffic(s, n);
+  const Traffic most = busiest(members);
+  double in_all = 0;
+  for (const Traffic& member : members) in_all += member.messages;
   const double buffer = static_cast<double>(s.units());
   return {rounds, std::max(most.sent, most.received) / buffer, most.reduced / buffer,
-          std::max(most.messages, most.arrivals)};
+          std::max(most.messages, most.arrivals), in_all};
 }
 
 void expect_alike(const Cost& counted, const Cost& stated, const std::string& what) {
@@ -29,6 +32,7 @@ void expect_alike(const Cost& counted, const Cost& stated, const std::string& wh
   EXPECT_NEAR(counted.moved, stated.moved, 1e-9) << what;
   EXPECT_NEAR(counted.reduced, stated.reduced, 1e-9) << what;
   EXPECT_EQ(counted.messages, stated.messages) << what;
+  EXPECT_EQ(counted.in_all, stated.in_all) << what;
 }
 
 TEST(Cost, EveryAlgorithmCostsWhatItsHeaderStates) {
