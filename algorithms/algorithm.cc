@@ -72,7 +72,7 @@ Cost halving_doubling_cost(GroupAction action, int n) {
   }
   double block = 0;  // the X of the header
   for (int d = 1; d < p; d *= 2) block += (d + std::min(d, pairs)) / static_cast<double>(n);
-  const double core = (p - 1.0) / p, folded = 2.0 * pairs, exchanged = double{p} * levels;
+  const double core = (p - 1.0) / p, folded = 2.0 * pairs, exchanged = 1.0 * p * levels;
   switch (action) {
     case GroupAction::kReduceScatter:
       return {levels + 2, 1 + block, 1 + block, levels + 1, folded + exchanged};
@@ -87,7 +87,7 @@ Cost halving_doubling_cost(GroupAction action, int n) {
 Cost recursive_doubling_cost(GroupAction, int n) {
   const int levels = floor_log2(n), p = 1 << levels;
   const int exchanges = n == p ? levels : levels + 1;
-  const double buffers = exchanges, in_all = 2.0 * (n - p) + double{p} * levels;
+  const double buffers = exchanges, in_all = 2.0 * (n - p) + 1.0 * p * levels;
   return {n == p ? levels : levels + 2, buffers, buffers, exchanges, in_all};
 }
 
