@@ -27,6 +27,7 @@ namespace {
 
 // Polls before giving way when every rank has a core of its own, some 100 us.
 constexpr int kPatienceOfOwners = 4000;
+constexpr int kPatienceWithGpus = 24;  // where nothing was measured
 
 constexpr std::chrono::seconds kFarewell{5};
 
@@ -292,6 +293,7 @@ class Creation {
     if (!parts_.gpu.use.absence.empty()) return;
     parts_.gpu.device = gpu.connect(all, log_);
     parts_.gpu.device->engine.spin = from_seconds(options_.spin);
+    parts_.gpu.device->engine.patience = kPatienceWithGpus;
   }
 
   // Whether the ranks of this host are more than the CPUs that they may run on.

@@ -182,7 +182,8 @@ std::vector<HostSlots> hosts_of(const cluster::Cluster& cluster) {
 std::vector<std::string> tell_host(const Options& options, const cluster::Cluster& cluster,
                                    int host) {
   // Each host has a boot id of its own, but all of them have this machine's CPUs.
-  std::vector<std::string> env = {"ECHELON_MACHINE=" + this_machine()};
+  std::vector<std::string> env;
+  if (std::getenv("ECHELON_MACHINE") == nullptr) env.push_back("ECHELON_MACHINE=" + this_machine());
   const bool told = options.no_fabric || !options.fabric.empty() || std::getenv("ECHELON_FABRIC");
   const std::string fabric = told ? "" : fabric_toml(cluster.spec());
   if (!fabric.empty())

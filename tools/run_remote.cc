@@ -126,7 +126,8 @@ std::vector<std::string> forwarded_environment() {
   std::vector<std::string> out;
   for (char** e = environ; *e != nullptr; ++e) {
     const std::string_view entry = *e, name = entry.substr(0, entry.find('='));
-    const bool ours = name.starts_with("ECHELON_") && name != "ECHELON_SECRET";
+    const bool own = name == "ECHELON_SECRET" || name == "ECHELON_MACHINE";
+    const bool ours = name.starts_with("ECHELON_") && !own;
     if (ours || name.starts_with("UCX_") || name == "PATH" || name == "LD_LIBRARY_PATH") {
       out.emplace_back(entry);
     }

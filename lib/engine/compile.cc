@@ -160,9 +160,9 @@ class Compiler {
     step.calls.push_back(std::move(mine));
   }
 
-  // One place for everything that the call reads from this rank, and of blocks, whose offsets are
-  // others in input than in work, the same on all members: who reads another's memory takes its own
-  // offsets. So in an allgather who owns nothing says work, for there the owners have their parts.
+  // All that the call reads from this rank is in one place. The offsets of blocks differ between
+  // input and work, and members read each other's memory at their own offsets: in an allgather of
+  // blocks all say work, where the owners have their parts, also who owns nothing.
   Place locate_all(const Call& call, Step& step) {
     const bool gathers_blocks =
         program_.blocks > 1 && call.action == GroupAction::kAllgather && !one_call_;

@@ -67,14 +67,13 @@ EffortLimits limits_of(const Settings& settings, ech_collective collective) {
 
 // Collective. Whether all ranks read one clock: they run on one machine, in no time namespaces.
 bool share_clock(const Comm& comm) {
-  std::string clock;
-  if (const char* machine = std::getenv("ECHELON_MACHINE"))
-    clock = machine;
-  else
-    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), clock);
+  const char* machine = std::getenv("ECHELON_MACHINE");
+  std::string clock = machine != nullptr ? machine : "";
+  if (clock.empty()) std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), clock);
+  const bool known = comm.sum(clock.empty() ? 1 : 0) == 0;
   std::error_code none;
   clock += std::filesystem::read_symlink("/proc/self/ns/time", none).string();
-  return comm.same_everywhere(std::hash<std::string>()(clock));
+  return comm.same_everywhere(std::hash<std::string>()(clock)) && known;
 }
 
 // Samples of operations on all ranks, each after a barrier.
