@@ -135,6 +135,19 @@ TEST_F(Emulate, RanksFindTheirFabric) {
   EXPECT_EQ(without.code, 0) << without.err;
 }
 
+// Their boot ids differ, but their CPUs are those of this machine.
+TEST_F(Emulate, RanksKnowTheMachineThatTheyShare) {
+  std::string here;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), here);
+  const std::vector<std::string> say = {"--", "sh", "-c", "echo $ECHELON_MACHINE"};
+  const Result r = emulate("2x1:1gbit", say);
+  EXPECT_EQ(r.out, here + "\n" + here + "\n") << r.err;
+  setenv("ECHELON_MACHINE", "another", 1);
+  const Result told = emulate("2x1:1gbit", say);
+  unsetenv("ECHELON_MACHINE");
+  EXPECT_EQ(told.out, "another\nanother\n") << told.err;
+}
+
 TEST_F(Emulate, UnequalHostsAndFailuresAreNamed) {
   const Result r = emulate("3+1+2:1gbit", {"--tag-output", "--", "sh", "-c",
                                            "echo $ECHELON_LOCAL_RANK/$ECHELON_LOCAL_SIZE; "

@@ -37,6 +37,7 @@ TEST(Options, EveryVariableIsRead) {
                           {"ECHELON_FABRIC", "cluster.toml"},
                           {"ECHELON_INTERFACE", "eth7"},
                           {"ECHELON_LOG", "debug"},
+                          {"ECHELON_MACHINE", "node7"},
                           {"ECHELON_NICS", "mlx5_0,mlx5_1"},
                           {"ECHELON_PROBE", "1"},
                           {"ECHELON_SINGLE_COPY", "off"},
@@ -46,6 +47,7 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(o.algorithm, "native/ring@1MiB");
   EXPECT_EQ(o.bootstrap, "pmix");
   EXPECT_EQ(o.fabric_file, "cluster.toml");
+  EXPECT_EQ(o.machine, "node7");
   EXPECT_EQ(o.interface_name, "eth7");
   EXPECT_EQ(o.log_level, ECH_LOG_DEBUG);
   EXPECT_EQ(o.nics, "mlx5_0,mlx5_1");
