@@ -34,7 +34,8 @@ struct GroupPart {
 // where a member owns no part, their use.
 //  kReduceScatter  at each owner: output part = op over members of their input part.
 //                  input == output is allowed (with equal offsets): other members' inputs are
-//                  then left unspecified only in the parts that the member owns.
+//                  then left unspecified only in the parts that the member owns. Who owns none
+//                  needs no output.
 //  kAllgather      at every member: output part = the owner's input part. At the owner, input and
 //                  output part may be the same memory.
 //  kAllreduce      at every member: output part = op over members of their input part, the same

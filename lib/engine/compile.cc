@@ -110,6 +110,7 @@ class Compiler {
 
   void write(Slice slice) {
     written_.add(slice);
+    program_.writes_work = true;
     const bool own = goal_.collective != ECH_REDUCE_SCATTER || result_block().contains(slice);
     if (!own) program_.work_outside_own_block = true;
   }

@@ -51,7 +51,7 @@ SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
 
 // Whether the steps need memory that is not the caller's.
 bool needs_scratch(const Task& task) {
-  return !task.list && (task.output == nullptr || task.program->work_outside_own_block);
+  return !task.list && task.program->needs_scratch(task.output != nullptr);
 }
 
 std::size_t segments_of(const Task& task) { return (task.count + task.segment - 1) / task.segment; }

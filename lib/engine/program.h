@@ -62,6 +62,7 @@ struct Program {
   Unit units = 1;
   Unit blocks = 1;  // units are divided into this many equal blocks
   std::vector<Step> steps;
+  bool writes_work = false;             // else no memory is needed for it
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;
   std::uint32_t calls = 0;  // of the group, in all steps; alike on all its members
@@ -73,6 +74,11 @@ struct Program {
   // For people.
   std::vector<Phase> phases;  // of the schedule, whose steps they count
   std::string plan;           // the recipe; set by who knows it
+
+  // Whether a rank needs memory besides its output, if it has one, to grow the result in.
+  bool needs_scratch(bool has_output) const {
+    return writes_work && (!has_output || work_outside_own_block);
+  }
 };
 
 // What a program shall compute.

@@ -132,8 +132,10 @@ Trial::Trial(Call call, const GroupRank& rank)
   if (!call_.in_place) std::fill_n(out_.get(), out_bytes_, kUntouched);
 }
 
+// Who gets nothing has no output.
 GroupWork Trial::work() const {
-  return {call_.action, call_.dtype, call_.op, in_.get(), out_.get(), call_.parts};
+  const bool any = std::ranges::any_of(call_.parts, [&](const auto& part) { return gets(part); });
+  return {call_.action, call_.dtype, call_.op, in_.get(), any ? out_.get() : nullptr, call_.parts};
 }
 
 bool Trial::gets(const GroupPart& part) const {

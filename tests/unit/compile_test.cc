@@ -32,6 +32,20 @@ TEST(Compile, WhatIsOneCallForSomeIsNone) {
   }
 }
 
+TEST(Compile, WhoOnlyGivesToAReduceNeedsNoMemory) {
+  for (int rank = 0; rank < 4; ++rank) {
+    Composition what = flat(ECH_REDUCE, 4, Algorithm::kNative);
+    what.root = 2;
+    const Program program = program_of(what, rank);
+    EXPECT_FALSE(program.needs_scratch(rank == what.root)) << rank;
+    EXPECT_EQ(program.writes_work, rank == what.root) << rank;
+  }
+  for (int rank = 0; rank < 4; ++rank)  // in a ring all but one add up on the way
+    EXPECT_EQ(program_of(flat(ECH_REDUCE, 4, Algorithm::kRing), rank).needs_scratch(rank == 0),
+              rank != 0)
+        << rank;
+}
+
 TEST(Compile, GatheredBlocksAreInWorkOnAllMembers) {
   for (const ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER}) {
     Composition what =

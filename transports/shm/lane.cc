@@ -102,7 +102,8 @@ void Lane::plan() {
   ready_from_ = gather_from_ = 0;
   reduce_at_ = gather_at_ = 0;
   own_ = {};
-  streaming_ = total_ >= thresholds_.stream && work_.input != work_.output;
+  // What a reduction has read a moment ago is in the cache.
+  streaming_ = total_ >= thresholds_.stream && !reduces_in_place();
   show();
   const auto size = static_cast<std::size_t>(team_.size());
   const std::size_t whole_slot = team_.segments[0].shape().slot_bytes;
@@ -132,16 +133,23 @@ void Lane::share() {
   for (const GroupPart& part : work_.parts) shares_[part.owner].end += part.bytes;
 }
 
+// Of what we own. The others' parts may lie elsewhere.
+bool Lane::reduces_in_place() const {
+  return work_.action != GroupAction::kAllgather &&
+         std::ranges::any_of(work_.parts, [&](const GroupPart& part) {
+           const bool own = work_.action == GroupAction::kAllreduce || part.owner == team_.self;
+           return own && work_.input + part.input_offset == work_.output + part.output_offset;
+         });
+}
+
 // Decides how the others read our memory: in place when it is shared, else as the variant says.
 void Lane::show() {
   const bool read = variant_ == Variant::kRead;
   if (!read && total_ < thresholds_.direct) return;
   std::size_t in_end = 0, out_end = 0;
-  bool in_place = false;
   for (const GroupPart& part : work_.parts) {
     in_end = std::max(in_end, part.input_offset + part.bytes);
     out_end = std::max(out_end, part.output_offset + part.bytes);
-    in_place |= work_.input + part.input_offset == work_.output + part.output_offset;
   }
   const auto look = [&](const std::byte* data, std::size_t bytes) -> Shown {
     if (const auto range = find_shared(data, bytes))
@@ -149,7 +157,7 @@ void Lane::show() {
     if (read) return {Shown::kAddress, reinterpret_cast<std::uint64_t>(data), 0};
     return {};
   };
-  if (variant_ != Variant::kOneShot || !in_place) own_.input = look(work_.input, in_end);
+  if (variant_ != Variant::kOneShot || !reduces_in_place()) own_.input = look(work_.input, in_end);
   if (variant_ != Variant::kOneShot && work_.action == GroupAction::kAllreduce)
     own_.output = look(work_.output, out_end);
 }
