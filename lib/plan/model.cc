@@ -18,14 +18,6 @@ bool goes_down(ech_collective c) {
 }
 bool is_blockwise(ech_collective c) { return c == ECH_REDUCE_SCATTER || c == ECH_ALLGATHER; }
 
-// One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
-// adding together.
-Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
-  Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
-  if (algorithm == Algorithm::kNative) c.reduced = 0;
-  return c;
-}
-
 // How much more than with even shares the busiest child of a tier moves in a reduce_scatter or an
 // allgather, of which each child owns from `least` to `most`. In a ring everything but one share
 // passes every edge; otherwise all may send to the one that owns most.
@@ -33,6 +25,14 @@ double unevenness(int children, Algorithm algorithm, double least, double most) 
   const double others = children - 1.0;
   const double sent = algorithm == Algorithm::kRing ? 0 : others * most;
   return std::max(1 - least, sent) * children / others;
+}
+
+// The speed of a host is that of all its ranks at once. Where they outnumber its CPUs, one that
+// works while others wait is quicker: n - 1 buffers, of which none of the n ranks of a group moves
+// more than `moved`, take the time in which each of them moves so many.
+double by_few(const Shape& shape, double moved, int n) {
+  if (shape.cpus_per_rank >= 1) return moved;
+  return std::max((n - 1.0) / n, moved * shape.cpus_per_rank);
 }
 
 const char* children_of(TierKind kind) {
@@ -85,6 +85,16 @@ class Model {
 
  private:
   bool leader() const { return recipe_.ownership == Ownership::kLeader; }
+
+  // One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
+  // adding together, while all its ranks do so.
+  Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) const {
+    Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
+    if (algorithm != Algorithm::kNative) return c;
+    c.reduced = 0;
+    if (one_owner) c.moved = by_few(shape_, c.moved, n);
+    return c;
+  }
 
   std::string resource(std::size_t t) const {
     const TierKind first = shape_.tiers[0].kind;
@@ -334,7 +344,8 @@ Prediction predict(const Shape& shape, const Recipe& recipe, ech_collective coll
 Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
   Bound bound{0, "nothing to exchange"};
   for (const TierShape& tier : shape.tiers) {
-    const double each = is_blockwise(collective) ? tier.block_time : 1 / tier.slowest_child;
+    const double least = is_served_as_one(tier.kind) ? by_few(shape, 1, tier.children) : 1;
+    const double each = is_blockwise(collective) ? tier.block_time : least / tier.slowest_child;
     const double sum =
         collective == ECH_ALLREDUCE ? 2 * (tier.sharing - 1.0) / tier.all_children : 0;
     const double transfer = bytes * std::max(each, sum);

@@ -258,6 +258,23 @@ TEST(Choice, WhereRanksOutnumberCpusFewMessagesCount) {
   EXPECT_EQ(plan(), "leader:native/recursive_doubling");
 }
 
+// While the leader of four adds up, three wait.
+TEST(Choice, WhereRanksOutnumberCpusLeadersHaveOneToThemselves) {
+  Shape shape = make_shape(layout_of({{4, 4}, {2}}), true);
+  const double bytes = 16 << 10;
+  const auto time = [&](const char* plan, ech_collective c) {
+    return predict(shape, parse_recipe(plan), c, bytes).seconds;
+  };
+  const double before = time("leader:native/binomial", ECH_REDUCE);
+  const double link = shape.tiers[0].slowest_child;
+  shape.crowded_message = 0;
+  shape.cpus_per_rank = 2.0 / 8;
+  EXPECT_NEAR(before - time("leader:native/binomial", ECH_REDUCE), (3 - 0.75) * bytes / link, 1e-9);
+  for (const ech_collective c : {ECH_ALLREDUCE, ECH_BROADCAST, ECH_REDUCE, ECH_ALLGATHER})
+    EXPECT_LE(lower_bound(shape, c, bytes).seconds, choose(shape, c, bytes).best.prediction.seconds)
+        << name(c);
+}
+
 // Who serves the call divides it as is best there.
 TEST(Choice, OneCallOfAHostIsNotCut) {
   const Shape shape = make_shape(flat_cluster(1, 4, kGigabit), true);
