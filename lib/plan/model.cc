@@ -10,6 +10,8 @@
 namespace echelon {
 namespace {
 
+constexpr double kFragment = 64 << 10;  // bytes; with its header such a message takes two
+
 bool goes_up(ech_collective c) {
   return c == ECH_ALLREDUCE || c == ECH_REDUCE_SCATTER || c == ECH_REDUCE;
 }
@@ -175,14 +177,18 @@ class Model {
         rails == 1 ? std::min(tier.slowest_child, tier.link.bytes_per_second) : tier.slowest_child;
     const double added = cost.reduced * segment_ / rails / shape_.reduce_speed;
     const double groups = static_cast<double>(tier.groups.size()) * rails;
+    const double in_all = cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank);
     const double wait =
-        std::max(waiting(cost, tier.link.latency, rails),
-                 crowded(cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank)));
-    const double move = std::max(cost.moved * segment_ / bandwidth, occupy(t, cost.moved));
+        std::max(waiting(cost, tier.link.latency, rails), shared(in_all * shape_.crowded_message));
+    const double sent = cost.moved * tier.children * static_cast<double>(tier.groups.size());
+    const double carry = shared(work_of_bytes(tier, in_all, sent * segment_));
+    const double move = std::max({cost.moved * segment_ / bandwidth, occupy(t, cost.moved), carry});
     rounds_ += cost.rounds;
     latency_ += wait;
     fill_ += wait + move + added + stage(cost, rails);
-    processor_ += 2 * cost.messages * shape_.message_overhead + added;
+    const double in_memory = is_served_as_one(tier.kind) ? shared(move * cpus()) : 0;
+    processor_ += std::max(2 * cost.messages * shape_.message_overhead + added,
+                           shared(in_all * shape_.busy_message) + carry + in_memory);
     count(cost, tier.link.latency, rails);
   }
 
@@ -220,10 +226,14 @@ class Model {
            (2 * further + (rails - 1) * cost.messages) * shape_.message_overhead;
   }
 
-  // Where ranks outnumber CPUs these, and not the rounds, are what small messages wait for.
-  double crowded(double messages) const {
-    if (shape_.cpus_per_rank >= 1) return 0;
-    return messages * shape_.crowded_message / (shape_.cpus_per_rank * shape_.size);
+  // Where ranks outnumber CPUs: how long these take for so many seconds of all ranks' work.
+  double shared(double work) const { return shape_.cpus_per_rank < 1 ? work / cpus() : 0; }
+  double cpus() const { return shape_.cpus_per_rank * shape_.size; }
+
+  double work_of_bytes(const TierShape& tier, double messages, double bytes) const {
+    if (tier.link.kind != LinkKind::kEthernet) return 0;
+    const bool whole = bytes < kFragment * messages;
+    return bytes * (whole ? shape_.busy_byte : shape_.busy_byte_of_large);
   }
 
   // What crosses tier t also passes the links of the children below, each its share, or the
@@ -256,8 +266,8 @@ class Model {
     const bool ring = recipe_.algorithms[0] == Algorithm::kRing;
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
-    latency_ =
-        std::max(waiting(c, top.link.latency, ring ? top.crossing : top.rails), crowded(c.in_all));
+    latency_ = std::max(waiting(c, top.link.latency, ring ? top.crossing : top.rails),
+                        shared(c.in_all * shape_.crowded_message));
     double slowest = 0;
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];
@@ -266,10 +276,12 @@ class Model {
       busy_[t] = load_[t] / tier.slowest_child;
       slowest = std::max(slowest, busy_[t]);
     }
-    processor_ = 2 * c.messages * shape_.message_overhead + added;
+    const double carry = shared(work_of_bytes(top, c.in_all, c.moved * segment_ * shape_.size));
+    processor_ = std::max(2 * c.messages * shape_.message_overhead + added,
+                          shared(c.in_all * shape_.busy_message) + carry);
     count(c, top.link.latency, 1);
     const double wait = latency_;
-    fill_ = wait + slowest + added + stage(c, 1);
+    fill_ = wait + std::max(slowest, carry) + added + stage(c, 1);
   }
 
   // One call of NCCL over all ranks, as if it moved no more than has to be, in both the hosts and

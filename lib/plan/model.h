@@ -50,11 +50,14 @@ struct Shape {
   // of two f32 reads and writes three bytes for each, 20 GB/s in memory and 66 GB/s in a cache.
   double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
-  // s of processor time per message, both ends together, where ranks outnumber CPUs: with what
-  // ranks give up to each other. Measured: bench/RESULTS.md, "where 8 B on 4 hosts goes".
-  double crowded_message = 13e-6;
-  double cpus_per_rank = 1;     // as in Layout
-  std::optional<Link> staging;  // Layout::staging
+  // Where ranks outnumber CPUs, s of processor time with both ends: of a message that these wait
+  // for, with what ranks give up to each other; of one among many, and of its bytes over sockets.
+  // Measured: bench/RESULTS.md, "what ranks that share cores wait for".
+  double crowded_message = 30e-6;
+  double busy_message = 13e-6;
+  double busy_byte = 1.3e-9, busy_byte_of_large = 1.7e-9;  // in messages of 64 KiB and more
+  double cpus_per_rank = 1;                                // as in Layout
+  std::optional<Link> staging;                             // Layout::staging
   // A call over all ranks, by the recipe "native" alone: its latency, and the narrowest network
   // that it crosses. Nothing: there is none, and why.
   std::optional<Link> joint_call;

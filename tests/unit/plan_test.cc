@@ -275,6 +275,27 @@ TEST(Choice, WhereRanksOutnumberCpusLeadersHaveOneToThemselves) {
         << name(c);
 }
 
+// Over sockets eight ranks with two CPUs take 1.3 ns for each byte, wherever the links could take
+// more.
+TEST(Choice, WhereRanksOutnumberCpusTheirWorkIsTheLimit) {
+  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}}), true);
+  TierShape& network = shape.tiers[1];
+  network.link.kind = LinkKind::kEthernet;
+  network.link.bytes_per_second = network.slowest_child = 2e9;
+  const double bytes = 16 << 20, sent = 4 * 1.5 * bytes;
+  const auto of_ring = [&] {
+    return predict(shape, parse_recipe("native/ring@256KiB"), ECH_ALLREDUCE, bytes);
+  };
+  EXPECT_LT(of_ring().seconds, sent * 1.3e-9 / 2);
+  shape.cpus_per_rank = 2.0 / 8;
+  EXPECT_GT(of_ring().seconds, sent * 1.3e-9 / 2);
+  EXPECT_EQ(of_ring().busiest, "the processors");
+  EXPECT_GE(choose(shape, ECH_ALLREDUCE, bytes).best.recipe.segment, 256U << 10)
+      << "fewer messages, but whole ones";
+  network.link.kind = LinkKind::kInfiniband;
+  EXPECT_LT(of_ring().seconds, sent * 1.3e-9 / 2) << "no processor copies there";
+}
+
 // Who serves the call divides it as is best there.
 TEST(Choice, OneCallOfAHostIsNotCut) {
   const Shape shape = make_shape(flat_cluster(1, 4, kGigabit), true);
