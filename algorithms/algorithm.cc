@@ -34,13 +34,14 @@ Cost balanced(GroupAction action, int n, int rounds, int messages) {
   const double others = (n - 1.0) / n;
   const double moved = action == GroupAction::kAllreduce ? 2 * others : others;
   const double in_all = static_cast<double>(n) * messages;
-  return {rounds, moved, action == GroupAction::kAllgather ? 0 : others, messages, in_all};
+  const double reduced = action == GroupAction::kAllgather ? 0 : others;
+  return {rounds, moved, reduced, messages, in_all, n * moved};
 }
 
 Cost native_cost(GroupAction action, int n) { return balanced(action, n, n > 1 ? 1 : 0, 0); }
 
 Cost native_one_owner(bool reduces, int n) {
-  return reduces ? Cost{1, n - 1.0, n - 1.0, 0, 0} : Cost{1, 1, 0, 0, 0};
+  return reduces ? Cost{1, n - 1.0, n - 1.0, 0, 0, n - 1.0} : Cost{1, 1, 0, 0, 0, n - 1.0};
 }
 
 Cost ring_cost(GroupAction action, int n) {
@@ -48,7 +49,9 @@ Cost ring_cost(GroupAction action, int n) {
   return balanced(action, n, rounds, rounds);
 }
 
-Cost ring_one_owner(bool reduces, int n) { return {n - 1, 1, reduces ? 1.0 : 0, 1, n - 1.0}; }
+Cost ring_one_owner(bool reduces, int n) {
+  return {n - 1, 1, reduces ? 1.0 : 0, 1, n - 1.0, n - 1.0};
+}
 
 Cost direct_cost(GroupAction action, int n) {
   const int shots = action == GroupAction::kAllreduce ? 2 : 1;
@@ -56,11 +59,11 @@ Cost direct_cost(GroupAction action, int n) {
 }
 
 Cost direct_one_owner(bool reduces, int n) {
-  return {1, n - 1.0, reduces ? n - 1.0 : 0, n - 1, n - 1.0};
+  return {1, n - 1.0, reduces ? n - 1.0 : 0, n - 1, n - 1.0, n - 1.0};
 }
 
 Cost one_shot_cost(GroupAction, int n) {
-  return {n > 1 ? 1 : 0, n - 1.0, n - 1.0, n - 1, n * (n - 1.0)};
+  return {n > 1 ? 1 : 0, n - 1.0, n - 1.0, n - 1, n * (n - 1.0), n * (n - 1.0)};
 }
 
 Cost halving_doubling_cost(GroupAction action, int n) {
@@ -73,41 +76,45 @@ Cost halving_doubling_cost(GroupAction action, int n) {
   double block = 0;  // the X of the header
   for (int d = 1; d < p; d *= 2) block += (d + std::min(d, pairs)) / static_cast<double>(n);
   const double core = (p - 1.0) / p, folded = 2.0 * pairs, exchanged = 1.0 * p * levels;
+  const double blocks = pairs / static_cast<double>(n);
   switch (action) {
     case GroupAction::kReduceScatter:
-      return {levels + 2, 1 + block, 1 + block, levels + 1, folded + exchanged};
+      return {levels + 2, 1 + block,          1 + block,
+              levels + 1, folded + exchanged, pairs + (p - 1) + blocks};
     case GroupAction::kAllgather:
-      return {levels + 2, block + (n - 1.0) / n, 0, levels + 2, folded + pairs + exchanged};
+      return {levels + 2, block + (n - 1.0) / n,      0,
+              levels + 2, folded + pairs + exchanged, n - 1.0};
     case GroupAction::kAllreduce:
       break;
   }
-  return {both + 2, 1 + 2 * core, 1 + core, both + 1, folded + 2 * exchanged};
+  return {both + 2, 1 + 2 * core, 1 + core, both + 1, folded + 2 * exchanged, 2.0 * (n - 1)};
 }
 
 Cost recursive_doubling_cost(GroupAction, int n) {
   const int levels = floor_log2(n), p = 1 << levels;
   const int exchanges = n == p ? levels : levels + 1;
   const double buffers = exchanges, in_all = 2.0 * (n - p) + 1.0 * p * levels;
-  return {n == p ? levels : levels + 2, buffers, buffers, exchanges, in_all};
+  return {n == p ? levels : levels + 2, buffers, buffers, exchanges, in_all, in_all};
 }
 
 Cost double_tree_cost(GroupAction, int n) {
   const double moved[] = {0, 0, 1, 1.5, 2}, reduced[] = {0, 0, 0.5, 1, 1};
   const int messages[] = {0, 0, 2, 3, 4};
   const int row = std::min(n, 4);
-  return {2 * floor_log2(n), moved[row], reduced[row], messages[row], 4.0 * (n - 1)};
+  return {2 * floor_log2(n), moved[row], reduced[row], messages[row], 4.0 * (n - 1), 2.0 * (n - 1)};
 }
 
 Cost binomial_cost(GroupAction action, int n) {
   const int levels = ceil_log2(n);
   if (action != GroupAction::kAllreduce) return balanced(action, n, levels, n - 1);
   const double buffers = levels;
-  return {2 * levels, buffers, buffers, levels, 2.0 * (n - 1)};
+  return {2 * levels, buffers, buffers, levels, 2.0 * (n - 1), 2.0 * (n - 1)};
 }
 
 Cost binomial_one_owner(bool reduces, int n) {
   const int levels = ceil_log2(n);
-  return {levels, static_cast<double>(levels), reduces ? levels : 0.0, levels, n - 1.0};
+  const double buffers = levels, others = n - 1.0;
+  return {levels, buffers, reduces ? buffers : 0, levels, others, others};
 }
 
 constexpr Entry kTable[] = {

@@ -42,6 +42,7 @@ struct Cost {
   double reduced = 0;  // additions by the busiest member, in buffers
   int messages = 0;    // sent, or received where that is more, by the busiest member
   double in_all = 0;   // messages of all members
+  double sent = 0;     // by all members, in buffers
 };
 
 // Whether `algorithm` can do `action`; if so, then for any number of members.

@@ -156,6 +156,7 @@ class Model {
 
   static Cost scaled(Cost cost, double factor) {
     cost.moved *= factor;
+    cost.sent *= factor;
     cost.reduced *= factor;
     return cost;
   }
@@ -180,8 +181,8 @@ class Model {
     const double in_all = cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank);
     const double wait =
         std::max(waiting(cost, tier.link.latency, rails), shared(in_all * shape_.crowded_message));
-    const double sent = cost.moved * tier.children * static_cast<double>(tier.groups.size());
-    const double carry = shared(work_of_bytes(tier, in_all, sent * segment_));
+    const double sent = cost.sent * static_cast<double>(tier.groups.size()) * segment_;
+    const double carry = shared(work_of_bytes(tier, in_all, sent));
     const double move = std::max({cost.moved * segment_ / bandwidth, occupy(t, cost.moved), carry});
     rounds_ += cost.rounds;
     latency_ += wait;
@@ -276,7 +277,7 @@ class Model {
       busy_[t] = load_[t] / tier.slowest_child;
       slowest = std::max(slowest, busy_[t]);
     }
-    const double carry = shared(work_of_bytes(top, c.in_all, c.moved * segment_ * shape_.size));
+    const double carry = shared(work_of_bytes(top, c.in_all, c.sent * segment_));
     processor_ = std::max(2 * c.messages * shape_.message_overhead + added,
                           shared(c.in_all * shape_.busy_message) + carry);
     count(c, top.link.latency, 1);
