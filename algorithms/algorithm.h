@@ -42,7 +42,9 @@ struct Cost {
   double reduced = 0;  // additions by the busiest member, in buffers
   int messages = 0;    // sent, or received where that is more, by the busiest member
   double in_all = 0;   // messages of all members
-  double sent = 0;     // by all members, in buffers
+  // By all members, in buffers: n - 1 in each direction, but in recursive doubling and one shot,
+  // whose messages are whole buffers, and in a reduce_scatter by halving, (n - p) / n more.
+  double sent = 0;
 };
 
 // Whether `algorithm` can do `action`; if so, then for any number of members.

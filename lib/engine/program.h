@@ -62,7 +62,7 @@ struct Program {
   Unit units = 1;
   Unit blocks = 1;  // units are divided into this many equal blocks
   std::vector<Step> steps;
-  bool writes_work = false;             // else no memory is needed for it
+  bool writes_work = false;             // in steps, beside copies of its own input to a result
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;
   std::uint32_t calls = 0;  // of the group, in all steps; alike on all its members

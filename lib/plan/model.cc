@@ -29,12 +29,17 @@ double unevenness(int children, Algorithm algorithm, double least, double most) 
   return std::max(1 - least, sent) * children / others;
 }
 
-// The speed of a host is that of all its ranks at once. Where they outnumber its CPUs, one that
-// works while others wait is quicker: n - 1 buffers, of which none of the n ranks of a group moves
-// more than `moved`, take the time in which each of them moves so many.
-double by_few(const Shape& shape, double moved, int n) {
-  if (shape.cpus_per_rank >= 1) return moved;
-  return std::max((n - 1.0) / n, moved * shape.cpus_per_rank);
+// Whether processors move what crosses the tier, and ranks outnumber them.
+bool is_crowded_memory(const Shape& shape, const TierShape& tier) {
+  return shape.cpus_per_rank < 1 && tier.kind == TierKind::kHost &&
+         tier.link.kind == LinkKind::kShm;
+}
+
+// The speed of a host is that of all its ranks at once. Where they outnumber its CPUs, few that
+// work while others wait are quicker: what all n move, and none of them more than `moved`, takes
+// the time in which each of them moves so much.
+double by_few(const Shape& shape, double moved, double in_all, int n) {
+  return std::max(in_all / n, moved * shape.cpus_per_rank);
 }
 
 const char* children_of(TierKind kind) {
@@ -89,12 +94,10 @@ class Model {
   bool leader() const { return recipe_.ownership == Ownership::kLeader; }
 
   // One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
-  // adding together, while all its ranks do so.
-  Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) const {
+  // adding together.
+  static Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
     Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
-    if (algorithm != Algorithm::kNative) return c;
-    c.reduced = 0;
-    if (one_owner) c.moved = by_few(shape_, c.moved, n);
+    if (algorithm == Algorithm::kNative) c.reduced = 0;
     return c;
   }
 
@@ -150,13 +153,18 @@ class Model {
     const TierShape& tier = shape_.tiers[t];
     const double own = own_part(tier);
     const double least = std::max(0.0, (tier.least_kept - (1 - own) / tier.children) / own);
-    return scaled(cost,
-                  own * unevenness(tier.children, recipe_.algorithms[t], least, tier.largest_part));
+    const Algorithm a = recipe_.algorithms[t];
+    return uneven(scaled(cost, own), unevenness(tier.children, a, least, tier.largest_part));
   }
 
   static Cost scaled(Cost cost, double factor) {
-    cost.moved *= factor;
     cost.sent *= factor;
+    return uneven(cost, factor);
+  }
+
+  // All members together send as much as ever.
+  static Cost uneven(Cost cost, double factor) {
+    cost.moved *= factor;
     cost.reduced *= factor;
     return cost;
   }
@@ -166,7 +174,7 @@ class Model {
     if (!is_blockwise(collective_)) return cost;
     const TierShape& tier = shape_.tiers[t];
     const Algorithm a = recipe_.algorithms[t];
-    return scaled(cost, unevenness(tier.children, a, tier.least_kept, tier.most_kept));
+    return uneven(cost, unevenness(tier.children, a, tier.least_kept, tier.most_kept));
   }
 
   // `cost.moved` buffers leave, or enter, each child of tier t, over all of its rails.
@@ -174,22 +182,24 @@ class Model {
     const TierShape& tier = shape_.tiers[t];
     const int rails = leader() ? 1 : tier.rails;
     if (!leader()) cost.messages *= tier.rails_of_rank;
+    const bool memory = is_crowded_memory(shape_, tier);
+    if (memory) cost.moved = by_few(shape_, cost.moved, cost.sent, tier.children);
     const double bandwidth =
         rails == 1 ? std::min(tier.slowest_child, tier.link.bytes_per_second) : tier.slowest_child;
     const double added = cost.reduced * segment_ / rails / shape_.reduce_speed;
     const double groups = static_cast<double>(tier.groups.size()) * rails;
     const double in_all = cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank);
     const double wait =
-        std::max(waiting(cost, tier.link.latency, rails), shared(in_all * shape_.crowded_message));
+        std::max(waiting(cost, tier.link.latency, rails), of_cpus(in_all * shape_.crowded_message));
     const double sent = cost.sent * static_cast<double>(tier.groups.size()) * segment_;
-    const double carry = shared(work_of_bytes(tier, in_all, sent));
+    const double carry = of_cpus(work_of_bytes(tier, in_all, sent));
     const double move = std::max({cost.moved * segment_ / bandwidth, occupy(t, cost.moved), carry});
     rounds_ += cost.rounds;
     latency_ += wait;
     fill_ += wait + move + added + stage(cost, rails);
-    const double in_memory = is_served_as_one(tier.kind) ? shared(move * cpus()) : 0;
+    const double in_memory = memory ? cost.sent / tier.children * segment_ / bandwidth : 0;
     processor_ += std::max(2 * cost.messages * shape_.message_overhead + added,
-                           shared(in_all * shape_.busy_message) + carry + in_memory);
+                           of_cpus(in_all * shape_.busy_message) + carry + in_memory);
     count(cost, tier.link.latency, rails);
   }
 
@@ -228,7 +238,7 @@ class Model {
   }
 
   // Where ranks outnumber CPUs: how long these take for so many seconds of all ranks' work.
-  double shared(double work) const { return shape_.cpus_per_rank < 1 ? work / cpus() : 0; }
+  double of_cpus(double work) const { return shape_.cpus_per_rank < 1 ? work / cpus() : 0; }
   double cpus() const { return shape_.cpus_per_rank * shape_.size; }
 
   double work_of_bytes(const TierShape& tier, double messages, double bytes) const {
@@ -268,7 +278,7 @@ class Model {
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
     latency_ = std::max(waiting(c, top.link.latency, ring ? top.crossing : top.rails),
-                        shared(c.in_all * shape_.crowded_message));
+                        of_cpus(c.in_all * shape_.crowded_message));
     double slowest = 0;
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];
@@ -277,9 +287,11 @@ class Model {
       busy_[t] = load_[t] / tier.slowest_child;
       slowest = std::max(slowest, busy_[t]);
     }
-    const double carry = shared(work_of_bytes(top, c.in_all, c.sent * segment_));
+    const double crossing = ring ? 1.0 * top.crossing * top.children / shape_.size : 1;
+    const double carry =
+        of_cpus(work_of_bytes(top, c.in_all * crossing, c.sent * crossing * segment_));
     processor_ = std::max(2 * c.messages * shape_.message_overhead + added,
-                          shared(c.in_all * shape_.busy_message) + carry);
+                          of_cpus(c.in_all * shape_.busy_message) + carry);
     count(c, top.link.latency, 1);
     const double wait = latency_;
     fill_ = wait + std::max(slowest, carry) + added + stage(c, 1);
@@ -357,7 +369,8 @@ Prediction predict(const Shape& shape, const Recipe& recipe, ech_collective coll
 Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
   Bound bound{0, "nothing to exchange"};
   for (const TierShape& tier : shape.tiers) {
-    const double least = is_served_as_one(tier.kind) ? by_few(shape, 1, tier.children) : 1;
+    const double least =
+        is_crowded_memory(shape, tier) ? by_few(shape, 1, tier.children - 1, tier.children) : 1;
     const double each = is_blockwise(collective) ? tier.block_time : least / tier.slowest_child;
     const double sum =
         collective == ECH_ALLREDUCE ? 2 * (tier.sharing - 1.0) / tier.all_children : 0;

@@ -153,7 +153,9 @@ TEST(Domains, OfAllHostsNeedNoNetwork) {
 }
 
 TEST(Domains, OfSomeHostsSendOneSumOverTheNetwork) {
-  run_on_gpus(with_domains({2, 2, 1, 1}, {kDomain7, kDomain8, kDomain7, {}}), [](GpuRank& rank) {
+  GpuWorld world = with_domains({2, 2, 1, 1}, {kDomain7, kDomain8, kDomain7, {}});
+  world.environment.emplace_back("ECHELON_ALGORITHM", "native/ring");
+  run_on_gpus(world, [](GpuRank& rank) {
     all_types_and_operations(rank);
     all_counts(rank);
     const std::string text = explanation(rank, 500'000);

@@ -9,79 +9,10 @@
 #include "lib/base/error.h"
 #include "lib/plan/choose.h"
 #include "lib/schedule/cost.h"
+#include "tests/unit/plan_machines.h"
 
 namespace echelon {
 namespace {
-
-constexpr double kGigabit = 119.6e6;
-
-constexpr ech_collective kCollectives[] = {ECH_ALLREDUCE, ECH_REDUCE_SCATTER, ECH_ALLGATHER,
-                                           ECH_BROADCAST, ECH_REDUCE};
-
-// Ranks of each host, hosts of each rack, and what each host has of `speed` (1 where not said). An
-// uplink has what the fastest two of its hosts have.
-struct Machines {
-  std::vector<int> ranks;
-  std::vector<int> racks;
-  std::vector<double> network = {};
-  double speed = kGigabit;
-
-  double host(std::size_t h) const { return speed * (h < network.size() ? network[h] : 1); }
-};
-
-void add_child(TierGroup& group, const std::vector<int>& ranks, double bandwidth) {
-  std::vector<int> all = group.ranks.size() > 0 ? group.ranks.ranks() : std::vector<int>();
-  all.insert(all.end(), ranks.begin(), ranks.end());
-  group.ranks = Group(all);
-  group.children.push_back(Group(ranks));
-  group.child_bandwidth.push_back(bandwidth);
-}
-
-TierGroup network_group(double fastest) {
-  TierGroup group;
-  group.link = {LinkKind::kEthernet, 20e-6, fastest, Source::kMeasured};
-  group.child_source = Source::kMeasured;
-  return group;
-}
-
-// Tiers that would repeat the one below are left out, as in any layout.
-Layout layout_of(const Machines& machines) {
-  Layout layout;
-  Tier host{TierKind::kHost, {}}, rack{TierKind::kRack, {}}, cluster{TierKind::kCluster, {}};
-  double fastest = 0;
-  for (std::size_t h = 0; h < machines.ranks.size(); ++h)
-    fastest = std::max(fastest, machines.host(h));
-  cluster.groups.push_back(network_group(fastest));
-  const bool hosts = machines.racks.size() == 1;  // the cluster's children are hosts
-  std::size_t h = 0;
-  for (const int count : machines.racks) {
-    TierGroup in_rack = network_group(fastest);
-    for (int i = 0; i < count; ++i, ++h) {
-      TierGroup in_host;
-      in_host.link = {LinkKind::kShm, 0.3e-6, 10e9, Source::kDefault};
-      for (int r = 0; r < machines.ranks[h]; ++r) {
-        add_child(in_host, {layout.size++}, 0);
-        layout.host_of_rank.push_back(static_cast<int>(h));
-      }
-      layout.host_names.push_back("host" + std::to_string(h));
-      add_child(hosts ? cluster.groups[0] : in_rack, in_host.ranks.ranks(), machines.host(h));
-      host.groups.push_back(in_host);
-    }
-    if (hosts) continue;
-    add_child(cluster.groups[0], in_rack.ranks.ranks(), std::min(count, 2) * fastest);
-    rack.groups.push_back(in_rack);
-  }
-  if (std::ranges::max(machines.ranks) > 1) layout.tiers.push_back(host);
-  if (!hosts) layout.tiers.push_back(rack);
-  if (machines.ranks.size() > 1) layout.tiers.push_back(cluster);
-  EXPECT_EQ(validate(layout), "");
-  return layout;
-}
-
-// hosts x ranks, all alike, `network` bytes/s out of each host.
-Layout flat_cluster(int hosts, int ranks, double network) {
-  return layout_of({std::vector<int>(hosts, ranks), {hosts}, {}, network});
-}
 
 TEST(Recipe, TextParsesBack) {
   for (const char* text : {"ring", "native/ring", "leader:native/recursive_doubling@64KiB",
@@ -246,54 +177,6 @@ TEST(Choice, SmallBlocksGoByLeaders) {
     EXPECT_EQ(choose(shape, c, 1 << 10).best.recipe.ownership, Ownership::kLeader) << name(c);
     EXPECT_EQ(choose(shape, c, 1 << 20).best.recipe.ownership, Ownership::kSplit) << name(c);
   }
-}
-
-// In one round each leader of three sends two messages: six, where four do in three rounds.
-TEST(Choice, WhereRanksOutnumberCpusFewMessagesCount) {
-  Shape shape = make_shape(layout_of({{3, 1, 2}, {3}}), true);
-  shape.tiers[1].link.latency = 7e-6;
-  const auto plan = [&] { return to_text(choose(shape, ECH_ALLREDUCE, 4).best.recipe); };
-  EXPECT_EQ(plan(), "leader:native/one_shot");
-  shape.cpus_per_rank = 2.0 / 6;
-  EXPECT_EQ(plan(), "leader:native/recursive_doubling");
-}
-
-// While the leader of four adds up, three wait.
-TEST(Choice, WhereRanksOutnumberCpusLeadersHaveOneToThemselves) {
-  Shape shape = make_shape(layout_of({{4, 4}, {2}}), true);
-  const double bytes = 16 << 10;
-  const auto time = [&](const char* plan, ech_collective c) {
-    return predict(shape, parse_recipe(plan), c, bytes).seconds;
-  };
-  const double before = time("leader:native/binomial", ECH_REDUCE);
-  const double link = shape.tiers[0].slowest_child;
-  shape.crowded_message = 0;
-  shape.cpus_per_rank = 2.0 / 8;
-  EXPECT_NEAR(before - time("leader:native/binomial", ECH_REDUCE), (3 - 0.75) * bytes / link, 1e-9);
-  for (const ech_collective c : {ECH_ALLREDUCE, ECH_BROADCAST, ECH_REDUCE, ECH_ALLGATHER})
-    EXPECT_LE(lower_bound(shape, c, bytes).seconds, choose(shape, c, bytes).best.prediction.seconds)
-        << name(c);
-}
-
-// Over sockets eight ranks with two CPUs take 1.3 ns for each byte, wherever the links could take
-// more.
-TEST(Choice, WhereRanksOutnumberCpusTheirWorkIsTheLimit) {
-  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}}), true);
-  TierShape& network = shape.tiers[1];
-  network.link.kind = LinkKind::kEthernet;
-  network.link.bytes_per_second = network.slowest_child = 2e9;
-  const double bytes = 16 << 20, sent = 4 * 1.5 * bytes;
-  const auto of_ring = [&] {
-    return predict(shape, parse_recipe("native/ring@256KiB"), ECH_ALLREDUCE, bytes);
-  };
-  EXPECT_LT(of_ring().seconds, sent * 1.3e-9 / 2);
-  shape.cpus_per_rank = 2.0 / 8;
-  EXPECT_GT(of_ring().seconds, sent * 1.3e-9 / 2);
-  EXPECT_EQ(of_ring().busiest, "the processors");
-  EXPECT_GE(choose(shape, ECH_ALLREDUCE, bytes).best.recipe.segment, 256U << 10)
-      << "fewer messages, but whole ones";
-  network.link.kind = LinkKind::kInfiniband;
-  EXPECT_LT(of_ring().seconds, sent * 1.3e-9 / 2) << "no processor copies there";
 }
 
 // Who serves the call divides it as is best there.

@@ -247,7 +247,7 @@ void NcclGroup::call_regular(const Circle& circle, const GroupWork& work) {
 void NcclGroup::call_part(const Circle& circle, const GroupWork& work, const GroupPart& part) {
   const NcclCommunicator& comm = circle.comm;
   const std::byte* in = work.input + part.input_offset;
-  std::byte* out = work.output + part.output_offset;
+  std::byte* out = work.output == nullptr ? nullptr : work.output + part.output_offset;
   const std::size_t count = part.bytes / size_of(work.dtype);
   const NcclType type = nccl_type(work.dtype);
   const bool owner = part.owner == circle.self;

@@ -102,8 +102,7 @@ void Lane::plan() {
   ready_from_ = gather_from_ = 0;
   reduce_at_ = gather_at_ = 0;
   own_ = {};
-  // What a reduction has read a moment ago is in the cache.
-  streaming_ = total_ >= thresholds_.stream && !reduces_in_place();
+  streaming_ = total_ >= thresholds_.stream && !is_in_place();
   show();
   const auto size = static_cast<std::size_t>(team_.size());
   const std::size_t whole_slot = team_.segments[0].shape().slot_bytes;
@@ -133,13 +132,14 @@ void Lane::share() {
   for (const GroupPart& part : work_.parts) shares_[part.owner].end += part.bytes;
 }
 
-// Of what we own. The others' parts may lie elsewhere.
-bool Lane::reduces_in_place() const {
-  return work_.action != GroupAction::kAllgather &&
-         std::ranges::any_of(work_.parts, [&](const GroupPart& part) {
-           const bool own = work_.action == GroupAction::kAllreduce || part.owner == team_.self;
-           return own && work_.input + part.input_offset == work_.output + part.output_offset;
-         });
+// A reduction has read a moment ago, and so has in the cache, what it writes to; of what we own,
+// since the others' parts may lie elsewhere.
+bool Lane::is_in_place() const {
+  if (work_.action == GroupAction::kAllgather) return work_.input == work_.output;
+  return std::ranges::any_of(work_.parts, [&](const GroupPart& part) {
+    const bool own = work_.action == GroupAction::kAllreduce || part.owner == team_.self;
+    return own && work_.input + part.input_offset == work_.output + part.output_offset;
+  });
 }
 
 // Decides how the others read our memory: in place when it is shared, else as the variant says.
@@ -157,7 +157,7 @@ void Lane::show() {
     if (read) return {Shown::kAddress, reinterpret_cast<std::uint64_t>(data), 0};
     return {};
   };
-  if (variant_ != Variant::kOneShot || !reduces_in_place()) own_.input = look(work_.input, in_end);
+  if (variant_ != Variant::kOneShot || !is_in_place()) own_.input = look(work_.input, in_end);
   if (variant_ != Variant::kOneShot && work_.action == GroupAction::kAllreduce)
     own_.output = look(work_.output, out_end);
 }

@@ -75,7 +75,7 @@ class Lane {
   std::size_t largest_share() const;
   void share();
   void plan();
-  bool reduces_in_place() const;
+  bool is_in_place() const;
   void show();
   Step next();
   bool all_finished(std::uint64_t rounds);

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the model knows of ranks that outnumber CPUs.
+#include <gtest/gtest.h>
+
+#include "lib/base/dtype.h"
+#include "tests/unit/plan_machines.h"
+
+namespace echelon {
+namespace {
+
+double time_of(const Shape& shape, const char* plan, ech_collective collective, double bytes) {
+  return predict(shape, parse_recipe(plan), collective, bytes).seconds;
+}
+
+// In one round each leader of three sends two messages: six, where four do in three rounds.
+TEST(CrowdedPlans, TakeFewMessages) {
+  Shape shape = make_shape(layout_of({{3, 1, 2}, {3}}), true);
+  shape.tiers[1].link.latency = 7e-6;
+  const auto plan = [&] { return to_text(choose(shape, ECH_ALLREDUCE, 4).best.recipe); };
+  EXPECT_EQ(plan(), "leader:native/one_shot");
+  shape.cpus_per_rank = 2.0 / 6;
+  EXPECT_EQ(plan(), "leader:native/recursive_doubling");
+}
+
+// While a leader of four adds up, three wait; when they copy what it has, they share the CPUs.
+TEST(CrowdedPlans, GiveALeaderACpuOfItsOwn) {
+  Shape shape = make_shape(layout_of({{4, 4}, {2}}), true);
+  const double bytes = 16 << 10, buffer = bytes / shape.tiers[0].slowest_child;
+  const char* const plan = "leader:native/binomial";
+  const double reduce = time_of(shape, plan, ECH_REDUCE, bytes);
+  const double broadcast = time_of(shape, plan, ECH_BROADCAST, bytes);
+  shape.crowded_message = shape.busy_byte = shape.busy_byte_of_large = 0;
+  shape.cpus_per_rank = 3.0 / 8;
+  EXPECT_NEAR(reduce - time_of(shape, plan, ECH_REDUCE, bytes), (3 - 3 * 3.0 / 8) * buffer, 1e-9);
+  EXPECT_NEAR(broadcast - time_of(shape, plan, ECH_BROADCAST, bytes), 0.25 * buffer, 1e-9);
+  shape.tiers[0].link.kind = LinkKind::kNvlink;
+  EXPECT_NEAR(time_of(shape, plan, ECH_REDUCE, bytes), reduce, 1e-9) << "no CPU moves this";
+}
+
+// Over sockets eight ranks with two CPUs take 1.3 ns for each byte, wherever the links could take
+// more.
+TEST(CrowdedPlans, AreLimitedByProcessors) {
+  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}}), true);
+  TierShape& network = shape.tiers[1];
+  network.link.bytes_per_second = network.slowest_child = 2e9;
+  const double bytes = 16 << 20, work = 4 * 1.5 * bytes * 1.3e-9 / 2;
+  const auto ring = [&](const char* plan) {
+    return predict(shape, parse_recipe(plan), ECH_ALLREDUCE, bytes);
+  };
+  EXPECT_LT(ring("native/ring@256KiB").seconds, work);
+  shape.cpus_per_rank = 2.0 / 8;
+  EXPECT_GT(ring("native/ring@256KiB").seconds, work);
+  EXPECT_EQ(ring("native/ring@256KiB").busiest, "the processors");
+  EXPECT_LT(ring("native/ring@256KiB").seconds, ring("native/ring@128KiB").seconds) << "messages";
+  EXPECT_LT(ring("native/ring@256KiB").seconds, ring("native/ring@512KiB").seconds) << "fragments";
+  network.link.kind = LinkKind::kInfiniband;
+  EXPECT_LT(ring("native/ring@256KiB").seconds, work) << "no processor copies there";
+}
+
+// All ranks together send n - 1 buffers, however unequal the shares are.
+TEST(CrowdedPlans, CountBytesOfUnequalHostsOnce) {
+  Shape shape = make_shape(layout_of({{3, 1, 2}, {3}, {}, 1e12}), true);
+  shape.tiers[0].slowest_child = 1e12;
+  shape.crowded_message = shape.busy_message = 0;
+  shape.busy_byte_of_large = shape.busy_byte;
+  shape.reduce_speed = 1e15;
+  shape.cpus_per_rank = 2.0 / 6;
+  const double bytes = 256 << 20, least = 2 * bytes * 1.3e-9 / 2;
+  for (const char* plan : {"native/ring", "native/direct"})
+    for (const ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER})
+      EXPECT_NEAR(time_of(shape, plan, c, bytes), least, 0.1 * least) << plan << ' ' << name(c);
+}
+
+TEST(CrowdedPlans, StayAboveTheBound) {
+  for (const LinkKind kind : {LinkKind::kShm, LinkKind::kNvlink})
+    for (const double cpus : {0.2, 0.5, 0.9}) {
+      Shape shape = make_shape(layout_of({{4, 4}, {2}}), true);
+      shape.tiers[0].link.kind = kind;
+      shape.cpus_per_rank = cpus;
+      if (kind == LinkKind::kNvlink) shape.joint_call = shape.tiers[1].link;
+      for (const ech_collective c : kCollectives)
+        for (const Recipe& recipe : candidates(shape, c))
+          for (const double bytes : {16 << 10, 16 << 20})
+            EXPECT_LE(lower_bound(shape, c, bytes).seconds,
+                      predict(shape, recipe, c, bytes).seconds * (1 + 1e-9))
+                << to_text(recipe) << ' ' << name(c) << ' ' << bytes << ' ' << cpus;
+    }
+}
+
+}  // namespace
+}  // namespace echelon
