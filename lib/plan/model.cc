@@ -20,6 +20,14 @@ bool goes_down(ech_collective c) {
 }
 bool is_blockwise(ech_collective c) { return c == ECH_REDUCE_SCATTER || c == ECH_ALLGATHER; }
 
+// One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
+// adding together.
+Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
+  Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
+  if (algorithm == Algorithm::kNative) c.reduced = 0;
+  return c;
+}
+
 // How much more than with even shares the busiest child of a tier moves in a reduce_scatter or an
 // allgather, of which each child owns from `least` to `most`. In a ring everything but one share
 // passes every edge; otherwise all may send to the one that owns most.
@@ -92,14 +100,6 @@ class Model {
 
  private:
   bool leader() const { return recipe_.ownership == Ownership::kLeader; }
-
-  // One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
-  // adding together.
-  static Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
-    Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
-    if (algorithm == Algorithm::kNative) c.reduced = 0;
-    return c;
-  }
 
   std::string resource(std::size_t t) const {
     const TierKind first = shape_.tiers[0].kind;

@@ -132,8 +132,8 @@ void Lane::share() {
   for (const GroupPart& part : work_.parts) shares_[part.owner].end += part.bytes;
 }
 
-// A reduction has read a moment ago, and so has in the cache, what it writes to; of what we own,
-// since the others' parts may lie elsewhere.
+// A reduction over its own input has just read, and so has in the cache, what it writes to. Only
+// our own parts tell: where the others' would lie does not matter. Of an allgather the two buffers.
 bool Lane::is_in_place() const {
   if (work_.action == GroupAction::kAllgather) return work_.input == work_.output;
   return std::ranges::any_of(work_.parts, [&](const GroupPart& part) {
