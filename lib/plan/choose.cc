@@ -18,6 +18,7 @@ constexpr std::size_t kSmallestSegment = 128 << 10;
 constexpr std::size_t kLargestSegment = 16 << 20;
 constexpr double kSmallestMessage = 16 << 10;
 constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
+constexpr double kAlikeForProcessors = 1.1;
 
 // Whether `algorithm` has a part to play on tier t of T.
 bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& recipe,
@@ -92,9 +93,9 @@ double seconds(const Candidate& c) { return c.prediction.seconds; }
 
 // The first of those as good as the best. So what comes first in a list is preferred.
 std::vector<Candidate>::const_iterator first_alike(const std::vector<Candidate>& list) {
-  const double least = seconds(std::ranges::min(list, {}, seconds));
+  const double least = std::ranges::min(list, {}, &Candidate::quickest).quickest;
   return std::ranges::find_if(list,
-                              [&](const Candidate& c) { return seconds(c) <= kAlike * least; });
+                              [&](const Candidate& c) { return c.quickest <= kAlike * least; });
 }
 
 bool is_guessed(const Shape& shape) { return shape.joint_call->source == Source::kDefault; }
@@ -133,7 +134,8 @@ bool calm(const Candidate& c) {
 
 // The recipe with the segment size that serves it best. Of sizes alike the smallest that is calm,
 // since a rank that adds or copies a segment does not feed its network meanwhile; else the one with
-// the fewest messages.
+// the fewest messages. Where processors are the limit the smallest: there larger ones take longer
+// than the model says.
 Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
                        double bytes) {
   // One call does it all, and divides it as is best there.
@@ -146,10 +148,14 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
     sizes.push_back({cut, predict(shape, cut, collective, bytes)});
   }
   sizes.push_back({recipe, predict(shape, recipe, collective, bytes)});
-  const double least = seconds(std::ranges::min(sizes, {}, seconds));
-  std::erase_if(sizes, [&](const Candidate& c) { return seconds(c) > kAlike * least; });
-  const auto first = std::ranges::find_if(sizes, calm);
-  return first == sizes.end() ? sizes.back() : *first;
+  const Prediction least = std::ranges::min(sizes, {}, seconds).prediction;
+  const bool processors = least.busiest_load == 0;
+  const double alike = processors ? kAlikeForProcessors : kAlike;
+  std::erase_if(sizes, [&](const Candidate& c) { return seconds(c) > alike * least.seconds; });
+  const auto first = processors ? sizes.begin() : std::ranges::find_if(sizes, calm);
+  Candidate best = first == sizes.end() ? sizes.back() : *first;
+  best.quickest = least.seconds;
+  return best;
 }
 
 std::string describe(const Candidate& c) {
@@ -233,7 +239,7 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   const auto best = preferred(shape, costed);
   choice.best = *best;
   costed.erase(best);
-  std::ranges::stable_sort(costed, {}, seconds);
+  std::ranges::stable_sort(costed, {}, &Candidate::quickest);
   choice.rejected = std::move(costed);
   choice.reason = why(choice, wanted.has_value());
   if (!wanted) choice.joint_call = why_not_joint(shape, choice);
@@ -257,7 +263,7 @@ Choice choose_measured(const Shape& shape, const Demand& demand, const MeasuredP
   std::erase_if(choice.rejected, [&](const Candidate& c) {
     return c.recipe.ownership == taken.ownership && c.recipe.algorithms == taken.algorithms;
   });
-  std::ranges::stable_sort(choice.rejected, {}, seconds);
+  std::ranges::stable_sort(choice.rejected, {}, &Candidate::quickest);
   choice.best = {taken, predict(shape, taken, demand.collective, demand.bytes)};
   return choice;
 }

@@ -20,6 +20,7 @@ inline constexpr double kWorthJointCall = 1.1;
 struct Candidate {
   Recipe recipe;
   Prediction prediction;
+  double quickest = 0;  // s, at the segment size predicted best; by these recipes are compared
 };
 
 // What a plan was made from.
@@ -37,7 +38,7 @@ struct Choice {
   Bound bound;
   std::string reason;  // one sentence
   std::vector<AssumedLink> links;
-  std::vector<Candidate> rejected;  // cheapest first, each recipe at its best segment size
+  std::vector<Candidate> rejected;  // each recipe at its best segment size, the quickest first
   std::string joint_call;           // why it was not taken; "": it was, or nobody may ask
 };
 

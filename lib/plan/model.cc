@@ -10,8 +10,6 @@
 namespace echelon {
 namespace {
 
-constexpr double kFragment = 64 << 10;  // bytes; with its header such a message takes two
-
 bool goes_up(ech_collective c) {
   return c == ECH_ALLREDUCE || c == ECH_REDUCE_SCATTER || c == ECH_REDUCE;
 }
@@ -75,7 +73,7 @@ class Model {
     if (is_joint_call(shape_, recipe_)) {
       add_joint_call();
     } else if (recipe_.algorithms.size() < shape_.tiers.size()) {
-      add_flat();
+      add_flat_ring();
     } else if (leader() && is_blockwise(collective_)) {
       add_blocks_by_leaders();
     } else {
@@ -192,7 +190,7 @@ class Model {
     const double wait =
         std::max(waiting(cost, tier.link.latency, rails), of_cpus(in_all * shape_.crowded_message));
     const double sent = cost.sent * static_cast<double>(tier.groups.size()) * segment_;
-    const double carry = of_cpus(work_of_bytes(tier, in_all, sent));
+    const double carry = of_cpus(work_of_bytes(tier, sent));
     const double move = std::max({cost.moved * segment_ / bandwidth, occupy(t, cost.moved), carry});
     rounds_ += cost.rounds;
     latency_ += wait;
@@ -241,10 +239,8 @@ class Model {
   double of_cpus(double work) const { return shape_.cpus_per_rank < 1 ? work / cpus() : 0; }
   double cpus() const { return shape_.cpus_per_rank * shape_.size; }
 
-  double work_of_bytes(const TierShape& tier, double messages, double bytes) const {
-    if (tier.link.kind != LinkKind::kEthernet) return 0;
-    const bool whole = bytes < kFragment * messages;
-    return bytes * (whole ? shape_.busy_byte : shape_.busy_byte_of_large);
+  double work_of_bytes(const TierShape& tier, double bytes) const {
+    return tier.link.kind == LinkKind::kEthernet ? bytes * shape_.busy_byte : 0;
   }
 
   // What crosses tier t also passes the links of the children below, each its share, or the
@@ -269,32 +265,38 @@ class Model {
     return is_blockwise(collective_) ? tier.largest_part : 1.0 / tier.children;
   }
 
-  // One algorithm over all ranks, blind to the tiers: what leaves a child is what its ranks send,
-  // for a ring in rank order only over the edges that cross.
-  void add_flat() {
+  // A ring over all ranks, blind to the tiers: what leaves a child is what its ranks send over the
+  // edges that cross.
+  void add_flat_ring() {
     const TierShape& top = shape_.tiers.back();
     const Cost c = flat_cost(shape_.size);
-    const bool ring = recipe_.algorithms[0] == Algorithm::kRing;
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
-    latency_ = std::max(waiting(c, top.link.latency, ring ? top.crossing : top.rails),
+    latency_ = std::max(waiting(c, top.link.latency, top.crossing),
                         of_cpus(c.in_all * shape_.crowded_message));
     double slowest = 0;
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];
-      const int senders = ring ? tier.crossing : tier.rails;
-      load_[t] = senders * c.moved * segment_;
+      load_[t] = tier.crossing * c.moved * segment_;
       busy_[t] = load_[t] / tier.slowest_child;
       slowest = std::max(slowest, busy_[t]);
     }
-    const double crossing = ring ? 1.0 * top.crossing * top.children / shape_.size : 1;
-    const double carry =
-        of_cpus(work_of_bytes(top, c.in_all * crossing, c.sent * crossing * segment_));
+    const double sent = c.sent * segment_,
+                 across = sent * top.crossing * top.children / shape_.size;
+    const double work =
+        of_cpus(work_of_bytes(top, across) + added * shape_.size) + in_hosts(sent - across);
     processor_ = std::max(2 * c.messages * shape_.message_overhead + added,
-                          of_cpus(c.in_all * shape_.busy_message) + carry);
+                          of_cpus(c.in_all * shape_.busy_message) + work);
     count(c, top.link.latency, 1);
     const double wait = latency_;
-    fill_ = wait + std::max(slowest, carry) + added + stage(c, 1);
+    fill_ = wait + std::max(slowest + added, work) + stage(c, 1);
+  }
+
+  // The time of processors for what ranks send inside their hosts, alike in all.
+  double in_hosts(double bytes) const {
+    const TierShape& host = shape_.tiers[0];
+    if (!is_crowded_memory(shape_, host)) return 0;
+    return bytes / shape_.size / host.slowest_child;
   }
 
   // One call of NCCL over all ranks, as if it moved no more than has to be, in both the hosts and

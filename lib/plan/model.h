@@ -55,9 +55,9 @@ struct Shape {
   // Measured: bench/RESULTS.md, "what ranks that share cores wait for".
   double crowded_message = 30e-6;
   double busy_message = 13e-6;
-  double busy_byte = 1.3e-9, busy_byte_of_large = 1.7e-9;  // in messages of 64 KiB and more
-  double cpus_per_rank = 1;                                // as in Layout
-  std::optional<Link> staging;                             // Layout::staging
+  double busy_byte = 1.3e-9;
+  double cpus_per_rank = 1;     // as in Layout
+  std::optional<Link> staging;  // Layout::staging
   // A call over all ranks, by the recipe "native" alone: its latency, and the narrowest network
   // that it crosses. Nothing: there is none, and why.
   std::optional<Link> joint_call;
