@@ -121,14 +121,14 @@ std::string microseconds(double seconds) {
 }
 
 std::string rejected_rows(const Choice& c) {
-  double least = c.best.prediction.seconds;
-  for (const Candidate& other : c.rejected) least = std::min(least, other.prediction.seconds);
+  double least = c.best.quickest;
+  for (const Candidate& other : c.rejected) least = std::min(least, other.quickest);
   std::string text;
   for (const Candidate& other : c.rejected) {
     const double seconds = other.prediction.seconds;
     text += fmt::format(
         "{:>10}  {:<44} {:>13}{}\n", "", "  not " + to_text(other.recipe), microseconds(seconds),
-        seconds <= kAlike * least ? "  as good, within 2 %; later in the order" : "");
+        other.quickest <= kAlike * least ? "  as good, within 2 %; later in the order" : "");
   }
   return text;
 }

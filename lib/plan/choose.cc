@@ -18,7 +18,7 @@ constexpr std::size_t kSmallestSegment = 128 << 10;
 constexpr std::size_t kLargestSegment = 16 << 20;
 constexpr double kSmallestMessage = 16 << 10;
 constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
-constexpr double kAlikeForProcessors = 1.1;
+constexpr double kAlikeWhereCrowded = 1.1;  // bench/RESULTS.md, "pieces of 33 KiB"
 
 // Whether `algorithm` has a part to play on tier t of T.
 bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& recipe,
@@ -109,7 +109,7 @@ std::vector<Candidate>::const_iterator preferred(const Shape& shape,
   std::vector<Candidate> others;
   std::ranges::copy_if(list, std::back_inserter(others), std::not_fn(joint));
   const Candidate best = *first_alike(others);
-  if (!is_guessed(shape) && seconds(*call) * kWorthJointCall < seconds(best)) return call;
+  if (!is_guessed(shape) && call->quickest * kWorthJointCall < best.quickest) return call;
   return std::ranges::find(list, best.recipe, &Candidate::recipe);
 }
 
@@ -119,7 +119,7 @@ std::string why_not_joint(const Shape& shape, const Choice& choice) {
   const auto call = std::ranges::find_if(
       choice.rejected, [&](const Candidate& c) { return is_joint_call(shape, c.recipe); });
   if (call == choice.rejected.end()) return "";
-  const double part = seconds(*call) / seconds(choice.best);
+  const double part = call->quickest / choice.best.quickest;
   if (part * kWorthJointCall < 1 && is_guessed(shape))
     return fmt::format("predicted {:.2f} x, but with a speed of the network that is a guess", part);
   if (part >= 1) return fmt::format("predicted {:.2f} x", part);
@@ -134,8 +134,8 @@ bool calm(const Candidate& c) {
 
 // The recipe with the segment size that serves it best. Of sizes alike the smallest that is calm,
 // since a rank that adds or copies a segment does not feed its network meanwhile; else the one with
-// the fewest messages. Where processors are the limit the smallest: there larger ones take longer
-// than the model says.
+// the fewest messages. Where ranks outnumber CPUs, and these are the limit, the smallest: there
+// larger ones take longer than the model says.
 Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
                        double bytes) {
   // One call does it all, and divides it as is best there.
@@ -149,10 +149,10 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
   }
   sizes.push_back({recipe, predict(shape, recipe, collective, bytes)});
   const Prediction least = std::ranges::min(sizes, {}, seconds).prediction;
-  const bool processors = least.busiest_load == 0;
-  const double alike = processors ? kAlikeForProcessors : kAlike;
+  const bool crowded = shape.cpus_per_rank < 1 && least.busiest_load == 0;
+  const double alike = crowded ? kAlikeWhereCrowded : kAlike;
   std::erase_if(sizes, [&](const Candidate& c) { return seconds(c) > alike * least.seconds; });
-  const auto first = processors ? sizes.begin() : std::ranges::find_if(sizes, calm);
+  const auto first = crowded ? sizes.begin() : std::ranges::find_if(sizes, calm);
   Candidate best = first == sizes.end() ? sizes.back() : *first;
   best.quickest = least.seconds;
   return best;
@@ -173,10 +173,10 @@ std::string why(const Choice& choice, bool wanted) {
   if (choice.rejected.empty()) return text + "; nothing else can do it";
   // A joint call that is predicted quicker has a line of its own.
   const auto slower = std::ranges::find_if(choice.rejected, [&](const Candidate& c) {
-    return seconds(c) * kAlike >= seconds(choice.best);
+    return c.quickest * kAlike >= choice.best.quickest;
   });
   const Candidate& next = slower == choice.rejected.end() ? choice.rejected.front() : *slower;
-  const double factor = next.prediction.seconds / choice.best.prediction.seconds;
+  const double factor = next.quickest / choice.best.quickest;
   if (factor < kAlike) return text + "; " + to_text(next.recipe) + " would do as well";
   return text +
          fmt::format("; next {} takes {:.2f} x: {}", to_text(next.recipe), factor, describe(next));
@@ -264,7 +264,8 @@ Choice choose_measured(const Shape& shape, const Demand& demand, const MeasuredP
     return c.recipe.ownership == taken.ownership && c.recipe.algorithms == taken.algorithms;
   });
   std::ranges::stable_sort(choice.rejected, {}, &Candidate::quickest);
-  choice.best = {taken, predict(shape, taken, demand.collective, demand.bytes)};
+  const Prediction prediction = predict(shape, taken, demand.collective, demand.bytes);
+  choice.best = {taken, prediction, prediction.seconds};
   return choice;
 }
 

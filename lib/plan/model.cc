@@ -281,8 +281,7 @@ class Model {
       busy_[t] = load_[t] / tier.slowest_child;
       slowest = std::max(slowest, busy_[t]);
     }
-    const double sent = c.sent * segment_,
-                 across = sent * top.crossing * top.children / shape_.size;
+    const double sent = c.sent * segment_, across = sent * between_hosts();
     const double work =
         of_cpus(work_of_bytes(top, across) + added * shape_.size) + in_hosts(sent - across);
     processor_ = std::max(2 * c.messages * shape_.message_overhead + added,
@@ -290,6 +289,13 @@ class Model {
     count(c, top.link.latency, 1);
     const double wait = latency_;
     fill_ = wait + std::max(slowest + added, work) + stage(c, 1);
+  }
+
+  // The part of a ring's edges that leave hosts, if as many leave each as the busiest.
+  double between_hosts() const {
+    const std::size_t network = is_served_as_one(shape_.tiers[0].kind) ? 1 : 0;
+    const std::size_t hosts = network == 1 ? shape_.tiers[0].groups.size() : shape_.size;
+    return std::min(1.0, 1.0 * shape_.tiers[network].crossing * hosts / shape_.size);
   }
 
   // The time of processors for what ranks send inside their hosts, alike in all.

@@ -82,6 +82,43 @@ TEST(CrowdedPlans, CountWhatAFlatRingMovesInHosts) {
   EXPECT_NEAR(time_of(shape, "ring@1MiB", ECH_ALLREDUCE, bytes) - cut, more, 1e-6);
 }
 
+// Half of the edges leave hosts, be these in one rack or in two.
+TEST(CrowdedPlans, CountWhatAFlatRingSendsBetweenHosts) {
+  for (const std::vector<int>& racks : {std::vector{4}, std::vector{2, 2}}) {
+    Shape shape = make_shape(layout_of({{2, 2, 2, 2}, racks, {}, 1e12}), true);
+    shape.cpus_per_rank = 2.0 / 8;
+    const double bytes = 64 << 20, half = 7 * bytes;
+    const double work =
+        half * 1.3e-9 / 2 + half / 8 / shape.tiers[0].slowest_child + half / shape.reduce_speed / 2;
+    EXPECT_NEAR(time_of(shape, "ring", ECH_ALLREDUCE, bytes), work, 0.01 * work) << racks.size();
+  }
+}
+
+double quickest(const Shape& shape, Recipe recipe, double bytes) {
+  recipe.segment = 0;
+  double least = predict(shape, recipe, ECH_ALLREDUCE, bytes).seconds;
+  for (recipe.segment = 128 << 10; recipe.segment <= 16 << 20; recipe.segment *= 2)
+    least = std::min(least, predict(shape, recipe, ECH_ALLREDUCE, bytes).seconds);
+  return least;
+}
+
+// Taken segments may be 10 % from the best; recipes are not to win or lose by that.
+TEST(CrowdedPlans, CompareRecipesByTheirQuickestSegment) {
+  for (const std::vector<int>& hosts : {std::vector{4, 4, 4}, std::vector{2, 2, 2, 2}})
+    for (const double network : {kGigabit, 1e9, 1e12}) {
+      Shape shape =
+          make_shape(layout_of({hosts, {static_cast<int>(hosts.size())}, {}, network}), true);
+      shape.cpus_per_rank = 2.0 / shape.size;
+      for (double bytes = 256 << 10; bytes <= 64 << 20; bytes *= 4) {
+        const Choice choice = choose(shape, ECH_ALLREDUCE, bytes);
+        const double best = quickest(shape, choice.best.recipe, bytes);
+        for (const Candidate& other : choice.rejected)
+          EXPECT_LE(best, 1.0201 * quickest(shape, other.recipe, bytes))
+              << to_text(choice.best.recipe) << ' ' << to_text(other.recipe) << ' ' << bytes;
+      }
+    }
+}
+
 // Larger segments have fewer messages, and take longer than the model says.
 TEST(CrowdedPlans, TakeTheSmallestSegmentOfThoseAlike) {
   Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, 1e12}), true);
@@ -100,6 +137,9 @@ TEST(CrowdedPlans, TakeTheSmallestSegmentOfThoseAlike) {
   EXPECT_LE(seconds(chosen.segment), 1.1 * least) << to_text(chosen);
   EXPECT_GT(seconds(chosen.segment / 2), 1.1 * least) << to_text(chosen);
   EXPECT_GT(seconds(chosen.segment), 1.02 * least) << "that of the fewest messages";
+  shape.cpus_per_rank = 1;
+  const Choice calm = choose(shape, ECH_ALLREDUCE, bytes, parse_recipe("native/ring"));
+  EXPECT_LE(calm.best.prediction.seconds, 1.02 * calm.best.quickest) << "with a CPU for each";
 }
 
 TEST(CrowdedPlans, StayAboveTheBound) {

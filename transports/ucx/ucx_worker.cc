@@ -87,8 +87,7 @@ class Settings {
 
 // When a connection breaks while a zero-copy send over TCP is under way, UCX 1.13 ends that send
 // twice and dies of an assertion (uct_iface.h, comp->count > 0): one rank's death would be that of
-// its neighbours. So bytes are copied, a message of 32 KiB in one piece with its header and one of
-// 64 KiB in two. Longer pieces take longer (docs/transports.md).
+// its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md).
 void avoid_zero_copy(Settings& settings) {
   settings.set("ZCOPY_THRESH", "inf");
   settings.set_tcp("TX_SEG_SIZE", "33kb");
