@@ -29,7 +29,8 @@ std::size_t parse_size(std::string_view text, std::string_view whole) {
   const std::string_view unit = text.substr(end - text.data());
   for (int i = 0; i < 4 && error == std::errc(); ++i) {
     const bool fits = number > 0 && number <= (std::size_t{1} << 40) >> (10 * i);
-    if (unit == kUnits[i] && fits) return number << (10 * i);
+    const bool known = unit == kUnits[i] || (i > 0 && unit == kUnits[i].substr(0, 1));
+    if (known && fits) return number << (10 * i);
   }
   throw wrong(whole, fmt::format("\"{}\" is not a segment size such as 512KiB", text));
 }

@@ -20,11 +20,12 @@ TEST(Recipe, TextParsesBack) {
     EXPECT_EQ(to_text(parse_recipe(text)), text);
   }
   EXPECT_EQ(parse_recipe("native/ring@1024KiB").segment, 1u << 20);
+  EXPECT_EQ(parse_recipe("native/ring@1M").segment, 1u << 20) << "as perf takes sizes";
 }
 
 TEST(Recipe, WhatIsWrongIsNamed) {
-  for (const char* text : {"", "/", "rong", "ring/", "ring@", "ring@0", "ring@1KB", "ring@-1",
-                           "lead:ring", "ring@99999999GiB", "ring@1MiB/ring"}) {
+  for (const char* text : {"", "/", "rong", "ring/", "ring@", "ring@0", "ring@1KB", "ring@1Ki",
+                           "ring@-1", "lead:ring", "ring@99999999GiB", "ring@1MiB/ring"}) {
     try {
       parse_recipe(text);
       FAIL() << text;
