@@ -182,6 +182,21 @@ bool supports(Algorithm algorithm, GroupAction action) {
   return build(algorithm, action) != nullptr;
 }
 
+// Two have one way to exchange halves, one to exchange all, and one to give each what it owns.
+bool repeats_another(Algorithm algorithm, GroupAction action, int n) {
+  if (n > 2 || algorithm == Algorithm::kNative || !supports(algorithm, action)) return false;
+  switch (algorithm) {
+    case Algorithm::kHalvingDoubling:
+    case Algorithm::kDirect:
+    case Algorithm::kOneShot:
+      return true;
+    case Algorithm::kBinomial:
+      return action != GroupAction::kAllreduce;
+    default:
+      return false;
+  }
+}
+
 int add_collective(Schedule& out, int step, Algorithm algorithm, GroupAction action,
                    const Group& group, const Shares& shares) {
   assert(supports(algorithm, action));

@@ -50,6 +50,10 @@ struct Cost {
 // Whether `algorithm` can do `action`; if so, then for any number of members.
 bool supports(Algorithm algorithm, GroupAction action);
 
+// Whether among n members it sends in every step what an earlier one of kAllAlgorithms sends, which
+// supports `action`, too.
+bool repeats_another(Algorithm algorithm, GroupAction action, int n);
+
 // One collective on one group by `algorithm`, which must support it. kAllreduce reduces and
 // spreads the union of the shares; the shares then only say how the work is divided. Returns
 // step + cost(...).rounds, whatever the shares and the schedule's viewer.

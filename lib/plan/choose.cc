@@ -20,6 +20,21 @@ constexpr double kSmallestMessage = 16 << 10;
 constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
 constexpr double kAlikeWhereCrowded = 1.1;  // bench/RESULTS.md, "pieces of 33 KiB"
 
+// What a tier, the last or another, does in `collective`.
+std::vector<GroupAction> actions(ech_collective collective, bool last) {
+  switch (collective) {
+    case ECH_REDUCE_SCATTER:
+    case ECH_REDUCE:
+      return {GroupAction::kReduceScatter};
+    case ECH_ALLGATHER:
+    case ECH_BROADCAST:
+      return {GroupAction::kAllgather};
+    default:
+      if (last) return {GroupAction::kAllreduce};
+      return {GroupAction::kReduceScatter, GroupAction::kAllgather};
+  }
+}
+
 // Whether `algorithm` has a part to play on tier t of T.
 bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& recipe,
           ech_collective collective) {
@@ -31,18 +46,8 @@ bool fits(const Shape& shape, Algorithm algorithm, std::size_t t, const Recipe& 
   const bool rooted = collective == ECH_BROADCAST || collective == ECH_REDUCE ||
                       (recipe.ownership == Ownership::kLeader && !last);
   if (rooted && !serves_one_owner(algorithm)) return false;
-  const auto can = [&](GroupAction action) { return supports(algorithm, action); };
-  switch (collective) {
-    case ECH_REDUCE_SCATTER:
-    case ECH_REDUCE:
-      return can(GroupAction::kReduceScatter);
-    case ECH_ALLGATHER:
-    case ECH_BROADCAST:
-      return can(GroupAction::kAllgather);
-    default:
-      return last ? can(GroupAction::kAllreduce)
-                  : can(GroupAction::kReduceScatter) && can(GroupAction::kAllgather);
-  }
+  return std::ranges::all_of(actions(collective, last),
+                             [&](GroupAction action) { return supports(algorithm, action); });
 }
 
 void extend(const Shape& shape, ech_collective collective, Recipe recipe, std::size_t t,
@@ -87,6 +92,19 @@ std::string list(const std::vector<Recipe>& recipes) {
     alike.clear();
   }
   return joined(kinds, ", ");
+}
+
+// Whether another candidate sends the same.
+bool is_twin(const Shape& shape, const Recipe& recipe, ech_collective collective) {
+  if (recipe.algorithms.size() < shape.tiers.size()) return false;
+  for (std::size_t t = 0; t < recipe.algorithms.size(); ++t) {
+    const std::vector<GroupAction> all = actions(collective, t + 1 == recipe.algorithms.size());
+    const auto repeats = [&](GroupAction action) {
+      return repeats_another(recipe.algorithms[t], action, shape.tiers[t].most_children);
+    };
+    if (std::ranges::all_of(all, repeats)) return true;
+  }
+  return false;
 }
 
 double seconds(const Candidate& c) { return c.prediction.seconds; }
@@ -228,10 +246,12 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
     return choice;
   }
   std::vector<Recipe> recipes = candidates(shape, collective);
+  std::erase_if(recipes, [&](const Recipe& r) { return is_twin(shape, r, collective); });
   if (wanted) {
     if (!can_do(shape, *wanted, collective))
       throw invalid(fmt::format("plan \"{}\" cannot do {} on this layout; possible are {}",
-                                to_text(*wanted), name(collective), list(recipes)));
+                                to_text(*wanted), name(collective),
+                                list(candidates(shape, collective))));
     recipes = {*wanted};
   }
   std::vector<Candidate> costed;

@@ -48,7 +48,8 @@ std::vector<Recipe> candidates(const Shape& shape, ech_collective collective);
 // Whether `recipe`, at any segment size, is among them.
 bool can_do(const Shape& shape, Recipe recipe, ech_collective collective);
 
-// The cheapest recipe for `bytes`; with `wanted`, that one, its segment chosen if it says none.
+// The cheapest recipe for `bytes`, of recipes that send the same the first; with `wanted`, that
+// one, its segment chosen if it says none.
 // Throws ECH_ERR_INVALID listing the possible ones when `wanted` cannot do it.
 Choice choose(const Shape& shape, ech_collective collective, double bytes,
               const std::optional<Recipe>& wanted = std::nullopt);

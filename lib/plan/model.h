@@ -19,7 +19,8 @@ inline constexpr int kPipelineDepth = 8;  // segments under way at once
 struct TierShape {
   TierKind kind = TierKind::kHost;
   std::vector<Group> groups;
-  int children = 1;          // of the largest group
+  int children = 1;          // of the most expensive group
+  int most_children = 1;     // of any group
   int rails = 1;             // ranks of the smallest child: streams that a child can keep busy
   int rails_of_rank = 1;     // that a rank of the smallest child serves, where parts are split
   Link link;                 // one stream

@@ -102,6 +102,7 @@ TierShape tier_shape(const Tier& tier, int size) {
     shape.groups.push_back(group.ranks);
     if (!in_host) add_sharers(group, shape);
     if (group.children.size() < 2) continue;
+    shape.most_children = std::max(shape.most_children, static_cast<int>(group.children.size()));
     const double cost = static_cast<double>(group.children.size()) / slowest_of(group);
     if (cost > highest) worst = &group;
     highest = std::max(highest, cost);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -226,6 +227,48 @@ TEST(Choice, EveryCandidateCanBeComposed) {
     for (const Recipe& r : candidates(shape, c))
       EXPECT_NO_THROW(compose(composition_of(shape, r, c, 1))) << to_text(r);
   }
+}
+
+std::vector<std::array<Unit, 6>> transfers(const Shape& shape, const Recipe& recipe,
+                                           ech_collective collective) {
+  const Schedule schedule = compose(composition_of(shape, recipe, collective, 1));
+  std::vector<std::array<Unit, 6>> sorted;
+  for (const Transfer& t : schedule.transfers())
+    sorted.push_back({static_cast<Unit>(t.step), static_cast<Unit>(t.from), static_cast<Unit>(t.to),
+                      t.slice.begin, t.slice.end, static_cast<Unit>(t.action)});
+  std::ranges::sort(sorted);
+  return sorted;
+}
+
+// Of those that send the same only one is listed; one that is asked for is taken all the same.
+TEST(Choice, LeavesOutOnlyWhatAnotherDoesToo) {
+  int left_out = 0;
+  for (const Machines& machines : {Machines{{2, 2}, {2}},
+                                   Machines{{1, 1}, {2}},
+                                   {{3, 1}, {2}},
+                                   {{2, 2, 2}, {3}},
+                                   {{2, 2, 1, 1}, {2, 2}},
+                                   {{1, 2, 1}, {2, 1}}}) {
+    const Shape shape = make_shape(layout_of(machines), true);
+    for (ech_collective c : kCollectives) {
+      const Choice choice = choose(shape, c, 1 << 20);
+      std::vector<Recipe> listed = {choice.best.recipe};
+      for (const Candidate& other : choice.rejected) listed.push_back(other.recipe);
+      for (Recipe& recipe : listed) recipe.segment = 0;
+      for (const Recipe& recipe : candidates(shape, c)) {
+        if (std::ranges::find(listed, recipe) != listed.end()) continue;
+        ++left_out;
+        EXPECT_TRUE(std::ranges::any_of(listed,
+                                        [&](const Recipe& other) {
+                                          return transfers(shape, recipe, c) ==
+                                                 transfers(shape, other, c);
+                                        }))
+            << to_text(recipe) << ' ' << name(c);
+        EXPECT_EQ(choose(shape, c, 1 << 20, recipe).best.recipe.algorithms, recipe.algorithms);
+      }
+    }
+  }
+  EXPECT_GT(left_out, 50);
 }
 
 TEST(Choice, WithoutMessagesOnlyTheGroupIsUsed) {

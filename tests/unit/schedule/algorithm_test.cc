@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "lib/schedule/verify.h"
 #include "tests/unit/schedule/shapes.h"
 
@@ -58,6 +61,54 @@ INSTANTIATE_TEST_SUITE_P(All, Flat,
                            return fmt::format("{}_{}", name(std::get<0>(info.param)),
                                               std::get<1>(info.param));
                          });
+
+using Sent = std::vector<std::array<Unit, 6>>;
+
+Sent sent_by(Algorithm algorithm, GroupAction action, const Shares& shares) {
+  const int n = static_cast<int>(shares.size());
+  Schedule schedule(12 * n);
+  add_collective(schedule, 0, algorithm, action, Group::range(n), shares);
+  Sent sent;
+  for (const Transfer& t : schedule.transfers())
+    sent.push_back({static_cast<Unit>(t.step), static_cast<Unit>(t.from), static_cast<Unit>(t.to),
+                    t.slice.begin, t.slice.end, static_cast<Unit>(t.action)});
+  std::ranges::sort(sent);
+  return sent;
+}
+
+// Of n members who own as much as each other, and of whom the last owns all.
+std::vector<Sent> all_sent(Algorithm algorithm, GroupAction action, int n) {
+  const Slice whole = {0, static_cast<Unit>(12 * n)};
+  Shares even(n), one_owner(n);
+  for (int i = 0; i < n; ++i) even[i] = {whole.part(i, n)};
+  one_owner.back() = {whole};
+  std::vector<Sent> sent = {sent_by(algorithm, action, even)};
+  if (action != GroupAction::kAllreduce && serves_one_owner(algorithm))
+    sent.push_back(sent_by(algorithm, action, one_owner));
+  return sent;
+}
+
+bool one_begins_with_the_other(const std::vector<Sent>& a, const std::vector<Sent>& b) {
+  return std::equal(a.begin(), a.begin() + std::min(a.size(), b.size()), b.begin());
+}
+
+TEST(Algorithm, RepeatsAnotherThatSendsTheSame) {
+  for (const GroupAction action :
+       {GroupAction::kReduceScatter, GroupAction::kAllgather, GroupAction::kAllreduce})
+    for (int n = 2; n <= 9; ++n)
+      for (const Algorithm algorithm : kAllAlgorithms) {
+        if (algorithm == Algorithm::kNative || !supports(algorithm, action)) continue;
+        bool earlier = false;
+        for (const Algorithm other : kAllAlgorithms) {
+          if (other == algorithm) break;
+          if (other == Algorithm::kNative || !supports(other, action)) continue;
+          earlier |=
+              one_begins_with_the_other(all_sent(algorithm, action, n), all_sent(other, action, n));
+        }
+        EXPECT_EQ(repeats_another(algorithm, action, n), earlier)
+            << name(algorithm) << ' ' << n << ' ' << static_cast<int>(action);
+      }
+}
 
 TEST(Algorithm, NamesParseBack) {
   for (const Algorithm a : kAllAlgorithms) EXPECT_EQ(parse_algorithm(name(a)), a);
