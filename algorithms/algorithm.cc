@@ -33,15 +33,33 @@ int ceil_log2(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 Cost balanced(GroupAction action, int n, int rounds, int messages) {
   const double others = (n - 1.0) / n;
   const double moved = action == GroupAction::kAllreduce ? 2 * others : others;
-  const double in_all = static_cast<double>(n) * messages;
   const double reduced = action == GroupAction::kAllgather ? 0 : others;
-  return {rounds, moved, reduced, messages, in_all, n * moved};
+  return {.rounds = rounds,
+          .moved = moved,
+          .reduced = reduced,
+          .messages = messages,
+          .in_all = static_cast<double>(n) * messages,
+          .sent = n * moved,
+          .added = n * reduced};
+}
+
+// A buffer of each other member goes to the owner, or the owner's to each of them. `buffers` pass
+// the busiest member.
+Cost one_owner(bool reduces, int n, int rounds, double buffers, int messages) {
+  const double others = n - 1.0;
+  return {.rounds = rounds,
+          .moved = buffers,
+          .reduced = reduces ? buffers : 0,
+          .messages = messages,
+          .in_all = messages == 0 ? 0 : others,
+          .sent = others,
+          .added = reduces ? others : 0};
 }
 
 Cost native_cost(GroupAction action, int n) { return balanced(action, n, n > 1 ? 1 : 0, 0); }
 
 Cost native_one_owner(bool reduces, int n) {
-  return reduces ? Cost{1, n - 1.0, n - 1.0, 0, 0, n - 1.0} : Cost{1, 1, 0, 0, 0, n - 1.0};
+  return one_owner(reduces, n, 1, reduces ? n - 1.0 : 1, 0);
 }
 
 Cost ring_cost(GroupAction action, int n) {
@@ -49,21 +67,24 @@ Cost ring_cost(GroupAction action, int n) {
   return balanced(action, n, rounds, rounds);
 }
 
-Cost ring_one_owner(bool reduces, int n) {
-  return {n - 1, 1, reduces ? 1.0 : 0, 1, n - 1.0, n - 1.0};
-}
+Cost ring_one_owner(bool reduces, int n) { return one_owner(reduces, n, n - 1, 1, 1); }
 
 Cost direct_cost(GroupAction action, int n) {
   const int shots = action == GroupAction::kAllreduce ? 2 : 1;
   return balanced(action, n, n > 1 ? shots : 0, shots * (n - 1));
 }
 
-Cost direct_one_owner(bool reduces, int n) {
-  return {1, n - 1.0, reduces ? n - 1.0 : 0, n - 1, n - 1.0, n - 1.0};
-}
+Cost direct_one_owner(bool reduces, int n) { return one_owner(reduces, n, 1, n - 1.0, n - 1); }
 
 Cost one_shot_cost(GroupAction, int n) {
-  return {n > 1 ? 1 : 0, n - 1.0, n - 1.0, n - 1, n * (n - 1.0), n * (n - 1.0)};
+  const double others = n - 1.0;
+  return {.rounds = n > 1 ? 1 : 0,
+          .moved = others,
+          .reduced = others,
+          .messages = n - 1,
+          .in_all = n * others,
+          .sent = n * others,
+          .added = n * others};
 }
 
 Cost halving_doubling_cost(GroupAction action, int n) {
@@ -76,45 +97,77 @@ Cost halving_doubling_cost(GroupAction action, int n) {
   double block = 0;  // the X of the header
   for (int d = 1; d < p; d *= 2) block += (d + std::min(d, pairs)) / static_cast<double>(n);
   const double core = (p - 1.0) / p, folded = 2.0 * pairs, exchanged = 1.0 * p * levels;
-  const double blocks = pairs / static_cast<double>(n);
+  const double blocks = pairs / static_cast<double>(n), others = n - 1.0;
   switch (action) {
     case GroupAction::kReduceScatter:
-      return {levels + 2, 1 + block,          1 + block,
-              levels + 1, folded + exchanged, pairs + (p - 1) + blocks};
+      return {.rounds = levels + 2,
+              .moved = 1 + block,
+              .reduced = 1 + block,
+              .messages = levels + 1,
+              .in_all = folded + exchanged,
+              .sent = others + blocks,
+              .added = others};
     case GroupAction::kAllgather:
-      return {levels + 2, block + (n - 1.0) / n,      0,
-              levels + 2, folded + pairs + exchanged, n - 1.0};
+      return {.rounds = levels + 2,
+              .moved = block + others / n,
+              .messages = levels + 2,
+              .in_all = folded + pairs + exchanged,
+              .sent = others};
     case GroupAction::kAllreduce:
       break;
   }
-  return {both + 2, 1 + 2 * core, 1 + core, both + 1, folded + 2 * exchanged, 2.0 * (n - 1)};
+  return {.rounds = both + 2,
+          .moved = 1 + 2 * core,
+          .reduced = 1 + core,
+          .messages = both + 1,
+          .in_all = folded + 2 * exchanged,
+          .sent = 2 * others,
+          .added = others};
 }
 
 Cost recursive_doubling_cost(GroupAction, int n) {
   const int levels = floor_log2(n), p = 1 << levels;
   const int exchanges = n == p ? levels : levels + 1;
-  const double buffers = exchanges, in_all = 2.0 * (n - p) + 1.0 * p * levels;
-  return {n == p ? levels : levels + 2, buffers, buffers, exchanges, in_all, in_all};
+  const double exchanged = 1.0 * p * levels, folded = n - p;
+  return {.rounds = n == p ? levels : levels + 2,
+          .moved = static_cast<double>(exchanges),
+          .reduced = static_cast<double>(exchanges),
+          .messages = exchanges,
+          .in_all = 2 * folded + exchanged,
+          .sent = 2 * folded + exchanged,
+          .added = folded + exchanged};
 }
 
 Cost double_tree_cost(GroupAction, int n) {
   const double moved[] = {0, 0, 1, 1.5, 2}, reduced[] = {0, 0, 0.5, 1, 1};
   const int messages[] = {0, 0, 2, 3, 4};
   const int row = std::min(n, 4);
-  return {2 * floor_log2(n), moved[row], reduced[row], messages[row], 4.0 * (n - 1), 2.0 * (n - 1)};
+  const double others = n - 1.0;
+  return {.rounds = 2 * floor_log2(n),
+          .moved = moved[row],
+          .reduced = reduced[row],
+          .messages = messages[row],
+          .in_all = 4 * others,
+          .sent = 2 * others,
+          .added = others};
 }
 
 Cost binomial_cost(GroupAction action, int n) {
   const int levels = ceil_log2(n);
   if (action != GroupAction::kAllreduce) return balanced(action, n, levels, n - 1);
-  const double buffers = levels;
-  return {2 * levels, buffers, buffers, levels, 2.0 * (n - 1), 2.0 * (n - 1)};
+  const double others = n - 1.0;
+  return {.rounds = 2 * levels,
+          .moved = static_cast<double>(levels),
+          .reduced = static_cast<double>(levels),
+          .messages = levels,
+          .in_all = 2 * others,
+          .sent = 2 * others,
+          .added = others};
 }
 
 Cost binomial_one_owner(bool reduces, int n) {
   const int levels = ceil_log2(n);
-  const double buffers = levels, others = n - 1.0;
-  return {levels, buffers, reduces ? buffers : 0, levels, others, others};
+  return one_owner(reduces, n, levels, levels, levels);
 }
 
 constexpr Entry kTable[] = {

@@ -45,6 +45,7 @@ struct Cost {
   // By all members, in buffers: n - 1 in each direction, but in recursive doubling and one shot,
   // whose messages are whole buffers, and in a reduce_scatter by halving, (n - p) / n more.
   double sent = 0;
+  double added = 0;  // by all members, in buffers
 };
 
 // Whether `algorithm` can do `action`; if so, then for any number of members.

@@ -20,18 +20,20 @@ constexpr GroupAction kActions[] = {GroupAction::kReduceScatter, GroupAction::kA
 Cost counted(const Schedule& s, int rounds, int n) {
   const std::vector<Traffic> members = traffic(s, n);
   const Traffic most = busiest(members);
-  double in_all = 0, sent = 0;
+  double in_all = 0, sent = 0, added = 0;
   for (const Traffic& member : members) {
     in_all += member.messages;
     sent += static_cast<double>(member.sent);
+    added += member.reduced;
   }
   const double buffer = static_cast<double>(s.units());
-  return {rounds,
-          std::max(most.sent, most.received) / buffer,
-          most.reduced / buffer,
-          std::max(most.messages, most.arrivals),
-          in_all,
-          sent / buffer};
+  return {.rounds = rounds,
+          .moved = std::max(most.sent, most.received) / buffer,
+          .reduced = most.reduced / buffer,
+          .messages = std::max(most.messages, most.arrivals),
+          .in_all = in_all,
+          .sent = sent / buffer,
+          .added = added / buffer};
 }
 
 void expect_alike(const Cost& counted, const Cost& stated, const std::string& what) {
@@ -41,6 +43,7 @@ void expect_alike(const Cost& counted, const Cost& stated, const std::string& wh
   EXPECT_EQ(counted.messages, stated.messages) << what;
   EXPECT_EQ(counted.in_all, stated.in_all) << what;
   EXPECT_NEAR(counted.sent, stated.sent, 1e-9) << what;
+  EXPECT_NEAR(counted.added, stated.added, 1e-9) << what;
 }
 
 TEST(Cost, EveryAlgorithmCostsWhatItsHeaderStates) {
