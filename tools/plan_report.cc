@@ -123,12 +123,13 @@ std::string microseconds(double seconds) {
 std::string rejected_rows(const Choice& c) {
   double least = c.best.quickest;
   for (const Candidate& other : c.rejected) least = std::min(least, other.quickest);
+  const std::string good =
+      fmt::format("  as good, within {:.0f} %; later in the order", 100 * (c.alike - 1));
   std::string text;
   for (const Candidate& other : c.rejected) {
     const double seconds = other.prediction.seconds;
-    text += fmt::format(
-        "{:>10}  {:<44} {:>13}{}\n", "", "  not " + to_text(other.recipe), microseconds(seconds),
-        other.quickest <= kAlike * least ? "  as good, within 2 %; later in the order" : "");
+    text += fmt::format("{:>10}  {:<44} {:>13}{}\n", "", "  not " + to_text(other.recipe),
+                        microseconds(seconds), other.quickest <= c.alike * least ? good : "");
   }
   return text;
 }

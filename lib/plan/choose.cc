@@ -10,6 +10,7 @@
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
 #include "lib/base/join.h"
+#include "lib/plan/terms.h"
 
 namespace echelon {
 namespace {
@@ -18,7 +19,6 @@ constexpr std::size_t kSmallestSegment = 128 << 10;
 constexpr std::size_t kLargestSegment = 16 << 20;
 constexpr double kSmallestMessage = 16 << 10;
 constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
-constexpr double kAlikeWhereCrowded = 1.1;  // bench/RESULTS.md, "pieces of 33 KiB"
 
 // What a tier, the last or another, does in `collective`.
 std::vector<GroupAction> actions(ech_collective collective, bool last) {
@@ -109,24 +109,39 @@ bool is_twin(const Shape& shape, const Recipe& recipe, ech_collective collective
 
 double seconds(const Candidate& c) { return c.prediction.seconds; }
 
+// Whether ranks outnumber CPUs, and these are the limit.
+bool is_crowded(const Shape& shape, const Prediction& prediction) {
+  return shape.cpus_per_rank < 1 && prediction.busiest_load == 0;
+}
+
+// Where ranks outnumber CPUs: few that work while the others sleep, and few messages one after the
+// other, as rings of more than two have not.
+int order_where_crowded(const Shape& shape, const Recipe& recipe) {
+  const bool leaders = recipe.ownership == Ownership::kLeader;
+  const bool ring = recipe.algorithms.back() == Algorithm::kRing;
+  const bool chain = ring && shape.tiers.back().most_children > 2;
+  return (leaders ? 0 : 2) + (chain ? 1 : 0);
+}
+
 // The first of those as good as the best. So what comes first in a list is preferred.
-std::vector<Candidate>::const_iterator first_alike(const std::vector<Candidate>& list) {
+std::vector<Candidate>::const_iterator first_alike(const std::vector<Candidate>& list,
+                                                   double alike) {
   const double least = std::ranges::min(list, {}, &Candidate::quickest).quickest;
   return std::ranges::find_if(list,
-                              [&](const Candidate& c) { return c.quickest <= kAlike * least; });
+                              [&](const Candidate& c) { return c.quickest <= alike * least; });
 }
 
 bool is_guessed(const Shape& shape) { return shape.joint_call->source == Source::kDefault; }
 
 // The first alike, unless that is a joint call that may not be worth it.
 std::vector<Candidate>::const_iterator preferred(const Shape& shape,
-                                                 const std::vector<Candidate>& list) {
+                                                 const std::vector<Candidate>& list, double alike) {
   const auto joint = [&](const Candidate& c) { return is_joint_call(shape, c.recipe); };
   const auto call = std::ranges::find_if(list, joint);
-  if (call == list.end() || list.size() == 1) return first_alike(list);
+  if (call == list.end() || list.size() == 1) return first_alike(list, alike);
   std::vector<Candidate> others;
   std::ranges::copy_if(list, std::back_inserter(others), std::not_fn(joint));
-  const Candidate best = *first_alike(others);
+  const Candidate best = *first_alike(others, alike);
   if (!is_guessed(shape) && call->quickest * kWorthJointCall < best.quickest) return call;
   return std::ranges::find(list, best.recipe, &Candidate::recipe);
 }
@@ -152,8 +167,7 @@ bool calm(const Candidate& c) {
 
 // The recipe with the segment size that serves it best. Of sizes alike the smallest that is calm,
 // since a rank that adds or copies a segment does not feed its network meanwhile; else the one with
-// the fewest messages. Where ranks outnumber CPUs, and these are the limit, the smallest: there
-// larger ones take longer than the model says.
+// the fewest messages. Where ranks outnumber CPUs, and these are the limit, the smallest.
 Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective collective,
                        double bytes) {
   // One call does it all, and divides it as is best there.
@@ -167,10 +181,8 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
   }
   sizes.push_back({recipe, predict(shape, recipe, collective, bytes)});
   const Prediction least = std::ranges::min(sizes, {}, seconds).prediction;
-  const bool crowded = shape.cpus_per_rank < 1 && least.busiest_load == 0;
-  const double alike = crowded ? kAlikeWhereCrowded : kAlike;
-  std::erase_if(sizes, [&](const Candidate& c) { return seconds(c) > alike * least.seconds; });
-  const auto first = crowded ? sizes.begin() : std::ranges::find_if(sizes, calm);
+  std::erase_if(sizes, [&](const Candidate& c) { return seconds(c) > kAlike * least.seconds; });
+  const auto first = is_crowded(shape, least) ? sizes.begin() : std::ranges::find_if(sizes, calm);
   Candidate best = first == sizes.end() ? sizes.back() : *first;
   best.quickest = least.seconds;
   return best;
@@ -191,11 +203,11 @@ std::string why(const Choice& choice, bool wanted) {
   if (choice.rejected.empty()) return text + "; nothing else can do it";
   // A joint call that is predicted quicker has a line of its own.
   const auto slower = std::ranges::find_if(choice.rejected, [&](const Candidate& c) {
-    return c.quickest * kAlike >= choice.best.quickest;
+    return c.quickest * choice.alike >= choice.best.quickest;
   });
   const Candidate& next = slower == choice.rejected.end() ? choice.rejected.front() : *slower;
   const double factor = next.quickest / choice.best.quickest;
-  if (factor < kAlike) return text + "; " + to_text(next.recipe) + " would do as well";
+  if (factor < choice.alike) return text + "; " + to_text(next.recipe) + " would do as well";
   return text +
          fmt::format("; next {} takes {:.2f} x: {}", to_text(next.recipe), factor, describe(next));
 }
@@ -256,7 +268,12 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   }
   std::vector<Candidate> costed;
   for (const Recipe& r : recipes) costed.push_back(best_segment(shape, r, collective, bytes));
-  const auto best = preferred(shape, costed);
+  const Candidate& least = *std::ranges::min_element(costed, {}, &Candidate::quickest);
+  if (is_crowded(shape, least.prediction)) choice.alike = kAlikeWhereCrowded;
+  if (choice.alike > kAlike && !is_blockwise(collective))  // these measured as the list has them
+    std::ranges::stable_sort(
+        costed, {}, [&](const Candidate& c) { return order_where_crowded(shape, c.recipe); });
+  const auto best = preferred(shape, costed, choice.alike);
   choice.best = *best;
   costed.erase(best);
   std::ranges::stable_sort(costed, {}, &Candidate::quickest);

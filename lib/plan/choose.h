@@ -10,7 +10,10 @@
 
 namespace echelon {
 
-inline constexpr double kAlike = 1.02;  // predictions that differ less are alike
+// Predictions that differ less are alike; those of recipes where ranks outnumber CPUs and these are
+// the limit, by bench/RESULTS.md, "small segments and leaders".
+inline constexpr double kAlike = 1.02;
+inline constexpr double kAlikeWhereCrowded = 1.1;
 
 // A joint call is chosen only where every other way is predicted to take so many times as long, and
 // the speed of the network is more than a guess: its time is counted at its best, while Echelon's
@@ -39,6 +42,7 @@ struct Choice {
   std::string reason;  // one sentence
   std::vector<AssumedLink> links;
   std::vector<Candidate> rejected;  // each recipe at its best segment size, the quickest first
+  double alike = kAlike;            // recipes' predictions that differ less are alike here
   std::string joint_call;           // why it was not taken; "": it was, or nobody may ask
 };
 

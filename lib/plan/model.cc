@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/plan/model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
+
+#include "lib/plan/terms.h"
 
 namespace echelon {
 namespace {
@@ -16,13 +16,12 @@ bool goes_up(ech_collective c) {
 bool goes_down(ech_collective c) {
   return c == ECH_ALLREDUCE || c == ECH_ALLGATHER || c == ECH_BROADCAST;
 }
-bool is_blockwise(ech_collective c) { return c == ECH_REDUCE_SCATTER || c == ECH_ALLGATHER; }
 
 // One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
 // adding together.
 Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
   Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
-  if (algorithm == Algorithm::kNative) c.reduced = 0;
+  if (algorithm == Algorithm::kNative) c.reduced = c.added = 0;
   return c;
 }
 
@@ -33,32 +32,6 @@ double unevenness(int children, Algorithm algorithm, double least, double most) 
   const double others = children - 1.0;
   const double sent = algorithm == Algorithm::kRing ? 0 : others * most;
   return std::max(1 - least, sent) * children / others;
-}
-
-// Whether processors move what crosses the tier, and ranks outnumber them.
-bool is_crowded_memory(const Shape& shape, const TierShape& tier) {
-  return shape.cpus_per_rank < 1 && tier.kind == TierKind::kHost &&
-         tier.link.kind == LinkKind::kShm;
-}
-
-// The speed of a host is that of all its ranks at once. Where they outnumber its CPUs, few that
-// work while others wait are quicker: what all n move, and none of them more than `moved`, takes
-// the time in which each of them moves so much.
-double by_few(const Shape& shape, double moved, double in_all, int n) {
-  return std::max(in_all / n, moved * shape.cpus_per_rank);
-}
-
-const char* children_of(TierKind kind) {
-  switch (kind) {
-    case TierKind::kHost:
-      return "ranks of a host";
-    case TierKind::kDomain:
-      return "ranks of a domain";
-    case TierKind::kRack:
-      return "hosts of a rack";
-    default:
-      return "parts of the cluster";
-  }
 }
 
 class Model {
@@ -157,10 +130,11 @@ class Model {
 
   static Cost scaled(Cost cost, double factor) {
     cost.sent *= factor;
+    cost.added *= factor;
     return uneven(cost, factor);
   }
 
-  // All members together send as much as ever.
+  // All members together send and add as much as ever.
   static Cost uneven(Cost cost, double factor) {
     cost.moved *= factor;
     cost.reduced *= factor;
@@ -191,13 +165,17 @@ class Model {
         std::max(waiting(cost, tier.link.latency, rails), of_cpus(in_all * shape_.crowded_message));
     const double sent = cost.sent * static_cast<double>(tier.groups.size()) * segment_;
     const double carry = of_cpus(work_of_bytes(tier, sent));
-    const double move = std::max({cost.moved * segment_ / bandwidth, occupy(t, cost.moved), carry});
+    const double own = own_work(tier, cost.moved * segment_ / rails);
+    const double move =
+        std::max({cost.moved * segment_ / bandwidth, occupy(t, cost.moved), carry, own});
     rounds_ += cost.rounds;
     latency_ += wait;
     fill_ += wait + move + added + stage(cost, rails);
     const double in_memory = memory ? cost.sent / tier.children * segment_ / bandwidth : 0;
-    processor_ += std::max(2 * cost.messages * shape_.message_overhead + added,
-                           of_cpus(in_all * shape_.busy_message) + carry + in_memory);
+    const double groups_added = cost.added * static_cast<double>(tier.groups.size()) * segment_;
+    const double work = work_of_messages(tier, in_all, sent) + groups_added / shape_.reduce_speed;
+    processor_ += std::max({2 * cost.messages * shape_.message_overhead + added, own + added,
+                            of_cpus(work) + carry + in_memory});
     count(cost, tier.link.latency, rails);
   }
 
@@ -240,7 +218,20 @@ class Model {
   double cpus() const { return shape_.cpus_per_rank * shape_.size; }
 
   double work_of_bytes(const TierShape& tier, double bytes) const {
-    return tier.link.kind == LinkKind::kEthernet ? bytes * shape_.busy_byte : 0;
+    const double price = shape_.busy_byte * out_of_cache(segment_);
+    return tier.link.kind == LinkKind::kEthernet ? bytes * price : 0;
+  }
+
+  // Of messages among many others. A piece costs what its bytes do; a message is one at least.
+  double work_of_messages(const TierShape& tier, double messages, double bytes) const {
+    const double pieces = tier.link.kind == LinkKind::kEthernet ? bytes / kPiece : 0;
+    return std::max(0.0, messages - pieces) * shape_.busy_message;
+  }
+
+  // Where ranks outnumber CPUs: how long its own takes for a rank that sends, or receives, so many
+  // bytes at most, half of the work for each.
+  double own_work(const TierShape& tier, double bytes) const {
+    return shape_.cpus_per_rank < 1 ? work_of_bytes(tier, bytes) : 0;
   }
 
   // What crosses tier t also passes the links of the children below, each its share, or the
@@ -283,9 +274,10 @@ class Model {
     }
     const double sent = c.sent * segment_, across = sent * between_hosts();
     const double work =
-        of_cpus(work_of_bytes(top, across) + added * shape_.size) + in_hosts(sent - across);
+        of_cpus(work_of_bytes(top, across) + c.added * segment_ / shape_.reduce_speed) +
+        in_hosts(sent - across);
     processor_ = std::max(2 * c.messages * shape_.message_overhead + added,
-                          of_cpus(c.in_all * shape_.busy_message) + work);
+                          of_cpus(work_of_messages(top, c.in_all, sent)) + work);
     count(c, top.link.latency, 1);
     const double wait = latency_;
     fill_ = wait + std::max(slowest + added, work) + stage(c, 1);
@@ -368,33 +360,6 @@ Prediction predict(const Shape& shape, const Recipe& recipe, ech_collective coll
   const double whole = std::max(bytes, 1.0);
   const double segment = recipe.segment == 0 ? whole : std::min<double>(recipe.segment, whole);
   return Model(shape, recipe, collective, segment).run(whole);
-}
-
-// Information: for every byte of a result that depends on others, at least one has to come in, and
-// for every byte that others' results depend on at least one has to go out, at every child of a
-// tier; in an allreduce all children together have to send each byte to one place and from there
-// back to the others. And some byte has to go from one child to another.
-Bound lower_bound(const Shape& shape, ech_collective collective, double bytes) {
-  Bound bound{0, "nothing to exchange"};
-  for (const TierShape& tier : shape.tiers) {
-    const double least =
-        is_crowded_memory(shape, tier) ? by_few(shape, 1, tier.children - 1, tier.children) : 1;
-    const double each = is_blockwise(collective) ? tier.block_time : least / tier.slowest_child;
-    const double sum =
-        collective == ECH_ALLREDUCE ? 2 * (tier.sharing - 1.0) / tier.all_children : 0;
-    const double transfer = bytes * std::max(each, sum);
-    const double hop = tier.link.latency;
-    const std::string where = fmt::format("{} {}", tier.children, children_of(tier.kind));
-    if (transfer > bound.seconds)
-      bound = {transfer,
-               fmt::format("bandwidth between the {}: {} at {:.4g} MB/s", where,
-                           bytes_text(static_cast<std::size_t>(transfer * tier.slowest_child)),
-                           tier.slowest_child / 1e6)};
-    if (hop > bound.seconds)
-      bound = {hop, fmt::format("latency between the {}: {:.{}f} us", where, hop * 1e6,
-                                hop < 1e-4 ? 2 : 0)};
-  }
-  return bound;
 }
 
 }  // namespace echelon

@@ -13,7 +13,8 @@
 
 namespace echelon {
 
-inline constexpr int kPipelineDepth = 8;  // segments under way at once
+inline constexpr int kPipelineDepth = 8;    // segments under way at once
+inline constexpr double kPiece = 32 << 10;  // bytes in which messages go over sockets
 
 // What planning sees of one tier: its most expensive group.
 struct TierShape {
@@ -53,10 +54,11 @@ struct Shape {
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
   // Where ranks outnumber CPUs, s of processor time with both ends: of a message that these wait
   // for, with what ranks give up to each other; of one among many, and of its bytes over sockets.
-  // Measured: bench/RESULTS.md, "what ranks that share cores wait for".
+  // Measured: bench/RESULTS.md, "what ranks that share cores wait for", "small segments and
+  // leaders".
   double crowded_message = 30e-6;
-  double busy_message = 13e-6;
-  double busy_byte = 1.3e-9;
+  double busy_message = 13e-6;  // over sockets only for what it is shorter than kPiece
+  double busy_byte = 0.8e-9;    // in segments of 128 KiB or less; out_of_cache() for others
   double cpus_per_rank = 1;     // as in Layout
   std::optional<Link> staging;  // Layout::staging
   // A call over all ranks, by the recipe "native" alone: its latency, and the narrowest network
