@@ -40,11 +40,12 @@ Cost balanced(GroupAction action, int n, int rounds, int messages) {
           .messages = messages,
           .in_all = static_cast<double>(n) * messages,
           .sent = n * moved,
-          .added = n * reduced};
+          .added = n * reduced,
+          .handled = 2 * moved};
 }
 
 // A buffer of each other member goes to the owner, or the owner's to each of them. `buffers` pass
-// the busiest member.
+// the busiest member, and no further ones the other way, but on a ring.
 Cost one_owner(bool reduces, int n, int rounds, double buffers, int messages) {
   const double others = n - 1.0;
   return {.rounds = rounds,
@@ -53,7 +54,8 @@ Cost one_owner(bool reduces, int n, int rounds, double buffers, int messages) {
           .messages = messages,
           .in_all = messages == 0 ? 0 : others,
           .sent = others,
-          .added = reduces ? others : 0};
+          .added = reduces ? others : 0,
+          .handled = buffers};
 }
 
 Cost native_cost(GroupAction action, int n) { return balanced(action, n, n > 1 ? 1 : 0, 0); }
@@ -67,7 +69,11 @@ Cost ring_cost(GroupAction action, int n) {
   return balanced(action, n, rounds, rounds);
 }
 
-Cost ring_one_owner(bool reduces, int n) { return one_owner(reduces, n, n - 1, 1, 1); }
+Cost ring_one_owner(bool reduces, int n) {
+  Cost cost = one_owner(reduces, n, n - 1, 1, 1);
+  cost.handled = n > 2 ? 2 : 1;
+  return cost;
+}
 
 Cost direct_cost(GroupAction action, int n) {
   const int shots = action == GroupAction::kAllreduce ? 2 : 1;
@@ -84,7 +90,8 @@ Cost one_shot_cost(GroupAction, int n) {
           .messages = n - 1,
           .in_all = n * others,
           .sent = n * others,
-          .added = n * others};
+          .added = n * others,
+          .handled = 2 * others};
 }
 
 Cost halving_doubling_cost(GroupAction action, int n) {
@@ -106,13 +113,15 @@ Cost halving_doubling_cost(GroupAction action, int n) {
               .messages = levels + 1,
               .in_all = folded + exchanged,
               .sent = others + blocks,
-              .added = others};
+              .added = others,
+              .handled = 2 + block - 1.0 / n};
     case GroupAction::kAllgather:
       return {.rounds = levels + 2,
               .moved = block + others / n,
               .messages = levels + 2,
               .in_all = folded + pairs + exchanged,
-              .sent = others};
+              .sent = others,
+              .handled = 2 + block - 2.0 / n};
     case GroupAction::kAllreduce:
       break;
   }
@@ -122,7 +131,8 @@ Cost halving_doubling_cost(GroupAction action, int n) {
           .messages = both + 1,
           .in_all = folded + 2 * exchanged,
           .sent = 2 * others,
-          .added = others};
+          .added = others,
+          .handled = 2 + 4 * core};
 }
 
 Cost recursive_doubling_cost(GroupAction, int n) {
@@ -135,7 +145,8 @@ Cost recursive_doubling_cost(GroupAction, int n) {
           .messages = exchanges,
           .in_all = 2 * folded + exchanged,
           .sent = 2 * folded + exchanged,
-          .added = folded + exchanged};
+          .added = folded + exchanged,
+          .handled = 2.0 * exchanges};
 }
 
 Cost double_tree_cost(GroupAction, int n) {
@@ -149,7 +160,8 @@ Cost double_tree_cost(GroupAction, int n) {
           .messages = messages[row],
           .in_all = 4 * others,
           .sent = 2 * others,
-          .added = others};
+          .added = others,
+          .handled = 2 * moved[row]};
 }
 
 Cost binomial_cost(GroupAction action, int n) {
@@ -162,7 +174,8 @@ Cost binomial_cost(GroupAction action, int n) {
           .messages = levels,
           .in_all = 2 * others,
           .sent = 2 * others,
-          .added = others};
+          .added = others,
+          .handled = 2.0 * levels};
 }
 
 Cost binomial_one_owner(bool reduces, int n) {
@@ -235,11 +248,13 @@ bool supports(Algorithm algorithm, GroupAction action) {
   return build(algorithm, action) != nullptr;
 }
 
-// Two have one way to exchange halves, one to exchange all, and one to give each what it owns.
+// Two have one way to exchange halves, whoever adds up which, one to exchange all, and one to give
+// each what it owns.
 bool repeats_another(Algorithm algorithm, GroupAction action, int n) {
   if (n > 2 || algorithm == Algorithm::kNative || !supports(algorithm, action)) return false;
   switch (algorithm) {
     case Algorithm::kHalvingDoubling:
+    case Algorithm::kDoubleTree:
     case Algorithm::kDirect:
     case Algorithm::kOneShot:
       return true;

@@ -45,14 +45,15 @@ struct Cost {
   // By all members, in buffers: n - 1 in each direction, but in recursive doubling and one shot,
   // whose messages are whole buffers, and in a reduce_scatter by halving, (n - p) / n more.
   double sent = 0;
-  double added = 0;  // by all members, in buffers
+  double added = 0;    // by all members, in buffers
+  double handled = 0;  // sent and received by the busiest member, in buffers
 };
 
 // Whether `algorithm` can do `action`; if so, then for any number of members.
 bool supports(Algorithm algorithm, GroupAction action);
 
-// Whether among n members it sends in every step what an earlier one of kAllAlgorithms sends, which
-// supports `action`, too.
+// Whether among n members it sends in every step what an earlier one of kAllAlgorithms sends, or
+// others of its slices, of the same size; that one supports `action`, too.
 bool repeats_another(Algorithm algorithm, GroupAction action, int n);
 
 // One collective on one group by `algorithm`, which must support it. kAllreduce reduces and

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "lib/plan/terms.h"
+#include "lib/plan/crowd.h"
+#include "lib/plan/model.h"
 
 namespace echelon {
 namespace {

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <iterator>
 
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
 #include "lib/base/join.h"
-#include "lib/plan/terms.h"
 
 namespace echelon {
 namespace {
@@ -117,10 +117,12 @@ bool is_crowded(const Shape& shape, const Prediction& prediction) {
 // Where ranks outnumber CPUs: few that work while the others sleep, and few messages one after the
 // other, as rings of more than two have not.
 int order_where_crowded(const Shape& shape, const Recipe& recipe) {
-  const bool leaders = recipe.ownership == Ownership::kLeader;
-  const bool ring = recipe.algorithms.back() == Algorithm::kRing;
-  const bool chain = ring && shape.tiers.back().most_children > 2;
-  return (leaders ? 0 : 2) + (chain ? 1 : 0);
+  const bool flat = recipe.algorithms.size() < shape.tiers.size();
+  bool chain = false;
+  for (std::size_t t = 0; t < recipe.algorithms.size(); ++t)
+    chain |= recipe.algorithms[t] == Algorithm::kRing &&
+             (flat ? shape.size : shape.tiers[t].most_children) > 2;
+  return (recipe.ownership == Ownership::kLeader ? 0 : 2) + (chain ? 1 : 0);
 }
 
 // The first of those as good as the best. So what comes first in a list is preferred.
@@ -133,17 +135,24 @@ std::vector<Candidate>::const_iterator first_alike(const std::vector<Candidate>&
 
 bool is_guessed(const Shape& shape) { return shape.joint_call->source == Source::kDefault; }
 
+// The quickest of those that are not a joint call, or of all if there is nothing else.
+const Candidate& quickest_own(const Shape& shape, const std::vector<Candidate>& list) {
+  const auto order = [&](const Candidate& c) {
+    return std::pair(is_joint_call(shape, c.recipe), c.quickest);
+  };
+  return *std::ranges::min_element(list, {}, order);
+}
+
 // The first alike, unless that is a joint call that may not be worth it.
 std::vector<Candidate>::const_iterator preferred(const Shape& shape,
                                                  const std::vector<Candidate>& list, double alike) {
   const auto joint = [&](const Candidate& c) { return is_joint_call(shape, c.recipe); };
   const auto call = std::ranges::find_if(list, joint);
   if (call == list.end() || list.size() == 1) return first_alike(list, alike);
-  std::vector<Candidate> others;
-  std::ranges::copy_if(list, std::back_inserter(others), std::not_fn(joint));
-  const Candidate best = *first_alike(others, alike);
-  if (!is_guessed(shape) && call->quickest * kWorthJointCall < best.quickest) return call;
-  return std::ranges::find(list, best.recipe, &Candidate::recipe);
+  const double least = quickest_own(shape, list).quickest;
+  if (!is_guessed(shape) && call->quickest * kWorthJointCall < least) return call;
+  return std::ranges::find_if(
+      list, [&](const Candidate& c) { return !joint(c) && c.quickest <= alike * least; });
 }
 
 // Why a joint call was not taken.
@@ -152,7 +161,9 @@ std::string why_not_joint(const Shape& shape, const Choice& choice) {
   const auto call = std::ranges::find_if(
       choice.rejected, [&](const Candidate& c) { return is_joint_call(shape, c.recipe); });
   if (call == choice.rejected.end()) return "";
-  const double part = call->quickest / choice.best.quickest;
+  std::vector<Candidate> others = choice.rejected;
+  others.push_back(choice.best);
+  const double part = call->quickest / quickest_own(shape, others).quickest;
   if (part * kWorthJointCall < 1 && is_guessed(shape))
     return fmt::format("predicted {:.2f} x, but with a speed of the network that is a guess", part);
   if (part >= 1) return fmt::format("predicted {:.2f} x", part);
@@ -190,6 +201,8 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
 
 std::string describe(const Candidate& c) {
   const Prediction& p = c.prediction;
+  if (p.latency > p.seconds / 2 && p.messages > 0)
+    return fmt::format("what {} messages take of the processors", p.messages);
   if (p.latency > p.seconds / 2)
     return fmt::format("the latency of {} step{}", p.rounds, p.rounds == 1 ? "" : "s");
   if (p.busiest_load == 0) return "the work of " + p.busiest;
@@ -207,7 +220,11 @@ std::string why(const Choice& choice, bool wanted) {
   });
   const Candidate& next = slower == choice.rejected.end() ? choice.rejected.front() : *slower;
   const double factor = next.quickest / choice.best.quickest;
-  if (factor < choice.alike) return text + "; " + to_text(next.recipe) + " would do as well";
+  if (std::abs(factor - 1) < kAlike - 1)
+    return text + "; " + to_text(next.recipe) + " would do as well";
+  if (factor < choice.alike)
+    return text + fmt::format("; {} is predicted {:.2f} x, alike where ranks share processors",
+                              to_text(next.recipe), factor);
   return text +
          fmt::format("; next {} takes {:.2f} x: {}", to_text(next.recipe), factor, describe(next));
 }
@@ -257,22 +274,21 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
     choice.reason = why(choice, false);
     return choice;
   }
-  std::vector<Recipe> recipes = candidates(shape, collective);
-  std::erase_if(recipes, [&](const Recipe& r) { return is_twin(shape, r, collective); });
-  if (wanted) {
-    if (!can_do(shape, *wanted, collective))
-      throw invalid(fmt::format("plan \"{}\" cannot do {} on this layout; possible are {}",
-                                to_text(*wanted), name(collective),
-                                list(candidates(shape, collective))));
-    recipes = {*wanted};
-  }
+  if (wanted && !can_do(shape, *wanted, collective))
+    throw invalid(fmt::format("plan \"{}\" cannot do {} on this layout; possible are {}",
+                              to_text(*wanted), name(collective),
+                              list(candidates(shape, collective))));
+  std::vector<Recipe> recipes = wanted ? std::vector{*wanted} : candidates(shape, collective);
+  if (!wanted)
+    std::erase_if(recipes, [&](const Recipe& r) { return is_twin(shape, r, collective); });
   std::vector<Candidate> costed;
   for (const Recipe& r : recipes) costed.push_back(best_segment(shape, r, collective, bytes));
-  const Candidate& least = *std::ranges::min_element(costed, {}, &Candidate::quickest);
-  if (is_crowded(shape, least.prediction)) choice.alike = kAlikeWhereCrowded;
-  if (choice.alike > kAlike && !is_blockwise(collective))  // these measured as the list has them
+  // Reduce_scatter and allgather keep the order of the list, since leaders were slower there.
+  if (is_crowded(shape, quickest_own(shape, costed).prediction) && !is_blockwise(collective)) {
+    choice.alike = kAlikeWhereCrowded;
     std::ranges::stable_sort(
         costed, {}, [&](const Candidate& c) { return order_where_crowded(shape, c.recipe); });
+  }
   const auto best = preferred(shape, costed, choice.alike);
   choice.best = *best;
   costed.erase(best);
@@ -286,6 +302,7 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
 Choice choose_measured(const Shape& shape, const Demand& demand, const MeasuredPlan& measured) {
   Choice choice = choose(shape, demand.collective, demand.bytes);
   if (shape.tiers.empty()) return choice;
+  choice.alike = 0;  // this was not decided by predictions
   const auto time = [](double seconds) {
     const double us = seconds * 1e6;
     return us < 1000 ? fmt::format("{:.4g} us", us) : fmt::format("{:.0f} us", us);

@@ -10,8 +10,8 @@
 
 namespace echelon {
 
-// Predictions that differ less are alike; those of recipes where ranks outnumber CPUs and these are
-// the limit, by bench/RESULTS.md, "small segments and leaders".
+// Predictions that differ less are alike; where ranks outnumber CPUs and these are the limit, those
+// of recipes that differ less than the second (bench/RESULTS.md, "small segments and leaders").
 inline constexpr double kAlike = 1.02;
 inline constexpr double kAlikeWhereCrowded = 1.1;
 

@@ -58,9 +58,14 @@ std::string explain_text(const Choice& choice) {
   for (const AssumedLink& link : choice.links) text += as_text(link);
   if (!choice.joint_call.empty())
     text += fmt::format("  no call over all ranks: {}\n", choice.joint_call);
-  for (std::size_t i = 0; i < std::min(kShownCandidates, choice.rejected.size()); ++i)
-    text += fmt::format("  rejected {:<40} {:.1f} us\n", to_text(choice.rejected[i].recipe),
-                        choice.rejected[i].prediction.seconds * 1e6);
+  double least = choice.best.quickest;
+  for (const Candidate& c : choice.rejected) least = std::min(least, c.quickest);
+  for (std::size_t i = 0; i < std::min(kShownCandidates, choice.rejected.size()); ++i) {
+    const Candidate& c = choice.rejected[i];
+    text += fmt::format("  rejected {:<40} {:.1f} us{}\n", to_text(c.recipe),
+                        c.prediction.seconds * 1e6,
+                        c.quickest <= choice.alike * least ? ", as good" : "");
+  }
   return text;
 }
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "lib/plan/terms.h"
+#include "lib/plan/crowd.h"
 
 namespace echelon {
 namespace {
@@ -34,6 +34,14 @@ double unevenness(int children, Algorithm algorithm, double least, double most) 
   return std::max(1 - least, sent) * children / others;
 }
 
+constexpr double kPiece = 32 << 10;  // bytes in which messages go over sockets
+
+// How much longer the bytes of a segment take that leaves the caches before it is sent on, a tenth
+// for each doubling: bench/RESULTS.md, "small segments and leaders".
+double out_of_cache(double segment) {
+  return 1 + 0.1 * std::clamp(std::log2(segment / (128 << 10)), 0.0, 2.0);
+}
+
 class Model {
  public:
   Model(const Shape& shape, const Recipe& recipe, ech_collective collective, double segment)
@@ -43,6 +51,7 @@ class Model {
   }
 
   Prediction run(double bytes) {
+    blocks_apart_ = is_blockwise(collective_) && segment_ < bytes;
     if (is_joint_call(shape_, recipe_)) {
       add_joint_call();
     } else if (recipe_.algorithms.size() < shape_.tiers.size()) {
@@ -58,6 +67,7 @@ class Model {
     Prediction p;
     p.rounds = rounds_;
     p.latency = latency_;
+    p.messages = 2 * shared_ > latency_ ? messages_ : 0;
     p.overhead = overhead_ / limit;
     p.message = message_;
     p.seconds = fill_ + (segments - 1) * limit;
@@ -138,6 +148,7 @@ class Model {
   static Cost uneven(Cost cost, double factor) {
     cost.moved *= factor;
     cost.reduced *= factor;
+    cost.handled *= factor;
     return cost;
   }
 
@@ -160,12 +171,14 @@ class Model {
         rails == 1 ? std::min(tier.slowest_child, tier.link.bytes_per_second) : tier.slowest_child;
     const double added = cost.reduced * segment_ / rails / shape_.reduce_speed;
     const double groups = static_cast<double>(tier.groups.size()) * rails;
-    const double in_all = cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank);
-    const double wait =
-        std::max(waiting(cost, tier.link.latency, rails), of_cpus(in_all * shape_.crowded_message));
+    const double in_all =
+        std::max(cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank),
+                 blocks(cost, cost.sent * static_cast<double>(tier.groups.size())));
+    cost.messages = std::max(cost.messages, static_cast<int>(blocks(cost, cost.moved / rails)));
+    const double wait = wait_for(in_all, waiting(cost, tier.link.latency, rails));
     const double sent = cost.sent * static_cast<double>(tier.groups.size()) * segment_;
     const double carry = of_cpus(work_of_bytes(tier, sent));
-    const double own = own_work(tier, cost.moved * segment_ / rails);
+    const double own = own_work(tier, cost.handled * segment_ / rails);
     const double move =
         std::max({cost.moved * segment_ / bandwidth, occupy(t, cost.moved), carry, own});
     rounds_ += cost.rounds;
@@ -177,6 +190,11 @@ class Model {
     processor_ += std::max({2 * cost.messages * shape_.message_overhead + added, own + added,
                             of_cpus(work) + carry + in_memory});
     count(cost, tier.link.latency, rails);
+  }
+
+  // Messages that so many buffers take at least, where the blocks of a segment lie apart.
+  double blocks(const Cost& cost, double buffers) const {
+    return blocks_apart_ && cost.messages > 0 ? buffers * shape_.size : 0;
   }
 
   // The messages of a phase, and what they cost. A call of a group engine costs what its ranks take
@@ -213,6 +231,15 @@ class Model {
            (2 * further + (rails - 1) * cost.messages) * shape_.message_overhead;
   }
 
+  // The time until so many messages of all ranks are through, which takes `least` by itself.
+  double wait_for(double messages, double least) {
+    const double shared = of_cpus(messages * shape_.crowded_message);
+    if (shared <= least) return least;
+    messages_ += messages;
+    shared_ += shared;
+    return shared;
+  }
+
   // Where ranks outnumber CPUs: how long these take for so many seconds of all ranks' work.
   double of_cpus(double work) const { return shape_.cpus_per_rank < 1 ? work / cpus() : 0; }
   double cpus() const { return shape_.cpus_per_rank * shape_.size; }
@@ -222,16 +249,17 @@ class Model {
     return tier.link.kind == LinkKind::kEthernet ? bytes * price : 0;
   }
 
-  // Of messages among many others. A piece costs what its bytes do; a message is one at least.
+  // Of messages among many others. A piece costs what its bytes do, and a message is one at least;
+  // where messages are unequal, what the large ones have of pieces is taken for the small ones'.
   double work_of_messages(const TierShape& tier, double messages, double bytes) const {
     const double pieces = tier.link.kind == LinkKind::kEthernet ? bytes / kPiece : 0;
     return std::max(0.0, messages - pieces) * shape_.busy_message;
   }
 
-  // Where ranks outnumber CPUs: how long its own takes for a rank that sends, or receives, so many
-  // bytes at most, half of the work for each.
+  // Where ranks outnumber CPUs: how long its own CPU takes for a rank that handles so many bytes,
+  // at one end each.
   double own_work(const TierShape& tier, double bytes) const {
-    return shape_.cpus_per_rank < 1 ? work_of_bytes(tier, bytes) : 0;
+    return shape_.cpus_per_rank < 1 ? work_of_bytes(tier, bytes) / 2 : 0;
   }
 
   // What crosses tier t also passes the links of the children below, each its share, or the
@@ -263,8 +291,7 @@ class Model {
     const Cost c = flat_cost(shape_.size);
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
-    latency_ = std::max(waiting(c, top.link.latency, top.crossing),
-                        of_cpus(c.in_all * shape_.crowded_message));
+    latency_ = wait_for(c.in_all, waiting(c, top.link.latency, top.crossing));
     double slowest = 0;
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];
@@ -276,8 +303,9 @@ class Model {
     const double work =
         of_cpus(work_of_bytes(top, across) + c.added * segment_ / shape_.reduce_speed) +
         in_hosts(sent - across);
-    processor_ = std::max(2 * c.messages * shape_.message_overhead + added,
-                          of_cpus(work_of_messages(top, c.in_all, sent)) + work);
+    const double own = own_work(top, c.handled * segment_) + added;
+    processor_ = std::max({2 * c.messages * shape_.message_overhead + added, own,
+                           of_cpus(work_of_messages(top, c.in_all, sent)) + work});
     count(c, top.link.latency, 1);
     const double wait = latency_;
     fill_ = wait + std::max(slowest + added, work) + stage(c, 1);
@@ -342,6 +370,8 @@ class Model {
   std::vector<double> busy_;  // s per segment, by tier
   std::vector<double> load_;  // bytes per segment out of the busiest child, by tier
   double processor_ = 0, fill_ = 0, latency_ = 0;
+  bool blocks_apart_ = false;
+  double messages_ = 0, shared_ = 0;  // that wait for CPUs, and how long
   double overhead_ = 0, message_ = 0;
   double copying_ = 0, copied_ = 0;  // per segment, in one direction between a GPU and its host
   int rounds_ = 0;

@@ -13,8 +13,7 @@
 
 namespace echelon {
 
-inline constexpr int kPipelineDepth = 8;    // segments under way at once
-inline constexpr double kPiece = 32 << 10;  // bytes in which messages go over sockets
+inline constexpr int kPipelineDepth = 8;  // segments under way at once
 
 // What planning sees of one tier: its most expensive group.
 struct TierShape {
@@ -57,7 +56,7 @@ struct Shape {
   // Measured: bench/RESULTS.md, "what ranks that share cores wait for", "small segments and
   // leaders".
   double crowded_message = 30e-6;
-  double busy_message = 13e-6;  // over sockets only for what it is shorter than kPiece
+  double busy_message = 13e-6;  // over sockets only for what it is shorter than a piece
   double busy_byte = 0.8e-9;    // in segments of 128 KiB or less; out_of_cache() for others
   double cpus_per_rank = 1;     // as in Layout
   std::optional<Link> staging;  // Layout::staging
@@ -79,10 +78,15 @@ double child_speed(const TierGroup& group, std::size_t child, int streams);
 // Has plans take `speed`, which users of the link have measured, from now on.
 void set_child_speed(TierGroup& group, std::size_t child, double speed);
 
+// Whether every rank has blocks of its own.
+inline bool is_blockwise(ech_collective c) { return c == ECH_REDUCE_SCATTER || c == ECH_ALLGATHER; }
+
 struct Prediction {
   double seconds = 0;
-  int rounds = 0;           // messages or hand-overs one after the other, for one segment
-  double latency = 0;       // s of it that does not depend on the size
+  int rounds = 0;      // messages or hand-overs one after the other, for one segment
+  double latency = 0;  // s of it that does not depend on the size
+  // Of all ranks, for one segment, where what they take of shared CPUs is most of the latency.
+  double messages = 0;
   double overhead = 0;      // of its busiest resource's time, what messages and calls cost a rank
   double message = 0;       // mean bytes of one, in the phase of the smallest; 0: there are none
   std::string busiest;      // the resource that limits: "network of a host", ...

@@ -22,6 +22,20 @@ TEST(CrowdedPlans, TakeFewMessages) {
   EXPECT_EQ(plan(), "leader:native/recursive_doubling");
 }
 
+TEST(CrowdedPlans, NameWhatMessagesTakeOfTheProcessors) {
+  Shape shape = make_shape(layout_of({{3, 1, 2}, {3}}), true);
+  shape.tiers[1].link.latency = 7e-6;
+  const Recipe plan = parse_recipe("leader:native/recursive_doubling");
+  const auto messages = [&] { return predict(shape, plan, ECH_ALLREDUCE, 4).messages; };
+  EXPECT_EQ(messages(), 0);
+  shape.cpus_per_rank = 2.0 / 6;
+  EXPECT_EQ(messages(), 4);
+  const std::string text = choose(shape, ECH_ALLREDUCE, 4).reason;
+  EXPECT_TRUE(text.starts_with("what 4 messages take of the processors; ")) << text;
+  shape.tiers[1].link.latency = 1e-3;
+  EXPECT_TRUE(choose(shape, ECH_ALLREDUCE, 4).reason.starts_with("the latency of "));
+}
+
 // While a leader of four adds up, three wait; when they copy what it has, they share the CPUs.
 TEST(CrowdedPlans, GiveALeaderACpuOfItsOwn) {
   Shape shape = make_shape(layout_of({{4, 4}, {2}}), true);
@@ -102,7 +116,7 @@ double quickest(const Shape& shape, Recipe recipe, double bytes) {
   return least;
 }
 
-// Taken segments may be 10 % from the best; recipes are not to win or lose by that.
+// Taken segments need not be the best; recipes are not to win or lose by that.
 TEST(CrowdedPlans, CompareRecipesByTheirQuickestSegment) {
   for (const std::vector<int>& hosts : {std::vector{4, 4, 4}, std::vector{2, 2, 2, 2}})
     for (const double network : {kGigabit, 1e9, 1e12}) {
@@ -144,9 +158,48 @@ TEST(CrowdedPlans, HaveFewRanksAtWork) {
   };
   EXPECT_EQ(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 2), "leader:native/halving_doubling@128KiB");
   EXPECT_EQ(plan({{2, 2}, {2}, {}, 1e12}, 2), "leader:native/ring@128KiB") << "two are no chain";
-  EXPECT_EQ(plan({{1, 1, 1, 1, 1}, {5}, {}, 1e12}, 2), "halving_doubling@128KiB");
+  EXPECT_EQ(plan({{1, 1, 1, 1}, {4}, {}, 1e12}, 2), "halving_doubling@128KiB") << "ring is one";
   EXPECT_TRUE(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 8).starts_with("native/"));
   EXPECT_TRUE(plan({{2, 2, 2, 2}, {4}}, 2).starts_with("native/ring@")) << "links are the limit";
+}
+
+// A ring is as good as halving and doubling there, and comes before it in the list.
+TEST(CrowdedPlans, HaveNoRingOfFour) {
+  Shape shape = make_shape(layout_of({{1, 1, 1, 1}, {4}, {}, 1e12}), true);
+  shape.cpus_per_rank = 2.0 / 4;
+  const auto taken = [&](ech_collective collective) {
+    return choose(shape, collective, 64 << 20).best.recipe.algorithms.back();
+  };
+  EXPECT_LT(quickest(shape, parse_recipe("ring"), 64 << 20),
+            1.05 * quickest(shape, parse_recipe("halving_doubling"), 64 << 20));
+  EXPECT_EQ(taken(ECH_ALLREDUCE), Algorithm::kHalvingDoubling);
+  EXPECT_EQ(taken(ECH_REDUCE_SCATTER), Algorithm::kRing) << "as the list has it";
+}
+
+// Who sends to all or receives from all does half of the work of each of its bytes.
+TEST(CrowdedPlans, CountOneEndOfWhatARootSends) {
+  Shape shape = make_shape(layout_of({{1, 1, 1, 1, 1}, {5}, {}, 1e12}), true);
+  shape.cpus_per_rank = 4.0 / 5;
+  const double bytes = 64 << 20, root = 4 * bytes * 0.8e-9 / 2, all = 4 * bytes * 0.8e-9 / 4;
+  EXPECT_NEAR(time_of(shape, "direct@128KiB", ECH_BROADCAST, bytes), root, 0.01 * root);
+  EXPECT_NEAR(time_of(shape, "ring@128KiB", ECH_BROADCAST, bytes), all, 0.03 * all);
+}
+
+// A segment has a part of every block, and each is a message: four leaders send as many as all
+// ranks.
+TEST(CrowdedPlans, CountBlocksThatLieApart) {
+  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, 1e12}), true);
+  shape.cpus_per_rank = 2.0 / 8;
+  shape.crowded_message = shape.message_overhead = 0;
+  const double bytes = 16 << 20, further = 128 * 12;  // pieces: 12 of 24 messages in a segment
+  for (const char* plan : {"native/ring@128KiB", "native/halving_doubling@128KiB",
+                           "leader:native/ring@128KiB", "leader:native/halving_doubling@128KiB"})
+    for (const ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER}) {
+      shape.busy_message = 13e-6;
+      const double time = time_of(shape, plan, c, bytes);
+      shape.busy_message = 26e-6;
+      EXPECT_NEAR(time_of(shape, plan, c, bytes) - time, further * 13e-6 / 2, 1e-4) << plan;
+    }
 }
 
 // Three buffers in all, by two CPUs, whoever adds them.

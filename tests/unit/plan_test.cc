@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "lib/plan/choose.h"
 #include "lib/schedule/cost.h"
 #include "tests/unit/plan_machines.h"
+#include "tests/unit/schedule/sent.h"
 
 namespace echelon {
 namespace {
@@ -229,15 +229,8 @@ TEST(Choice, EveryCandidateCanBeComposed) {
   }
 }
 
-std::vector<std::array<Unit, 6>> transfers(const Shape& shape, const Recipe& recipe,
-                                           ech_collective collective) {
-  const Schedule schedule = compose(composition_of(shape, recipe, collective, 1));
-  std::vector<std::array<Unit, 6>> sorted;
-  for (const Transfer& t : schedule.transfers())
-    sorted.push_back({static_cast<Unit>(t.step), static_cast<Unit>(t.from), static_cast<Unit>(t.to),
-                      t.slice.begin, t.slice.end, static_cast<Unit>(t.action)});
-  std::ranges::sort(sorted);
-  return sorted;
+Sent sent(const Shape& shape, const Recipe& recipe, ech_collective collective) {
+  return sent(compose(composition_of(shape, recipe, collective, 1)));
 }
 
 // Of those that send the same only one is listed; one that is asked for is taken all the same.
@@ -258,11 +251,9 @@ TEST(Choice, LeavesOutOnlyWhatAnotherDoesToo) {
       for (const Recipe& recipe : candidates(shape, c)) {
         if (std::ranges::find(listed, recipe) != listed.end()) continue;
         ++left_out;
-        EXPECT_TRUE(std::ranges::any_of(listed,
-                                        [&](const Recipe& other) {
-                                          return transfers(shape, recipe, c) ==
-                                                 transfers(shape, other, c);
-                                        }))
+        EXPECT_TRUE(std::ranges::any_of(
+            listed,
+            [&](const Recipe& other) { return sent(shape, recipe, c) == sent(shape, other, c); }))
             << to_text(recipe) << ' ' << name(c);
         EXPECT_EQ(choose(shape, c, 1 << 20, recipe).best.recipe.algorithms, recipe.algorithms);
       }

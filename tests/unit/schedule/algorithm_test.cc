@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 
 #include "lib/schedule/verify.h"
+#include "tests/unit/schedule/sent.h"
 #include "tests/unit/schedule/shapes.h"
 
 namespace echelon {
@@ -62,18 +62,11 @@ INSTANTIATE_TEST_SUITE_P(All, Flat,
                                               std::get<1>(info.param));
                          });
 
-using Sent = std::vector<std::array<Unit, 6>>;
-
 Sent sent_by(Algorithm algorithm, GroupAction action, const Shares& shares) {
   const int n = static_cast<int>(shares.size());
   Schedule schedule(12 * n);
   add_collective(schedule, 0, algorithm, action, Group::range(n), shares);
-  Sent sent;
-  for (const Transfer& t : schedule.transfers())
-    sent.push_back({static_cast<Unit>(t.step), static_cast<Unit>(t.from), static_cast<Unit>(t.to),
-                    t.slice.begin, t.slice.end, static_cast<Unit>(t.action)});
-  std::ranges::sort(sent);
-  return sent;
+  return sent(schedule);
 }
 
 // Of n members who own as much as each other, and of whom the last owns all.

@@ -20,11 +20,12 @@ constexpr GroupAction kActions[] = {GroupAction::kReduceScatter, GroupAction::kA
 Cost counted(const Schedule& s, int rounds, int n) {
   const std::vector<Traffic> members = traffic(s, n);
   const Traffic most = busiest(members);
-  double in_all = 0, sent = 0, added = 0;
+  double in_all = 0, sent = 0, added = 0, handled = 0;
   for (const Traffic& member : members) {
     in_all += member.messages;
     sent += static_cast<double>(member.sent);
     added += member.reduced;
+    handled = std::max(handled, member.sent + member.received);
   }
   const double buffer = static_cast<double>(s.units());
   return {.rounds = rounds,
@@ -33,7 +34,8 @@ Cost counted(const Schedule& s, int rounds, int n) {
           .messages = std::max(most.messages, most.arrivals),
           .in_all = in_all,
           .sent = sent / buffer,
-          .added = added / buffer};
+          .added = added / buffer,
+          .handled = handled / buffer};
 }
 
 void expect_alike(const Cost& counted, const Cost& stated, const std::string& what) {
@@ -44,6 +46,7 @@ void expect_alike(const Cost& counted, const Cost& stated, const std::string& wh
   EXPECT_EQ(counted.in_all, stated.in_all) << what;
   EXPECT_NEAR(counted.sent, stated.sent, 1e-9) << what;
   EXPECT_NEAR(counted.added, stated.added, 1e-9) << what;
+  EXPECT_NEAR(counted.handled, stated.handled, 1e-9) << what;
 }
 
 TEST(Cost, EveryAlgorithmCostsWhatItsHeaderStates) {
@@ -74,7 +77,7 @@ TEST(Cost, OneOwnerCostsWhatItsHeaderStates) {
         Cost counts = counted(s, rounds, n);
         // Who owns the bytes that a group call spreads has nothing to do for it.
         if (algorithm == Algorithm::kNative && action == GroupAction::kAllgather)
-          counts.moved = busiest(traffic(s, n)).received / 64;
+          counts.moved = counts.handled = busiest(traffic(s, n)).received / 64;
         expect_alike(counts, cost_of_one_owner(algorithm, action, n),
                      fmt::format("{} {} {}", name(algorithm), name(action), n));
       }
