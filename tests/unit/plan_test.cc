@@ -241,7 +241,8 @@ TEST(Choice, LeavesOutOnlyWhatAnotherDoesToo) {
                                    {{3, 1}, {2}},
                                    {{2, 2, 2}, {3}},
                                    {{2, 2, 1, 1}, {2, 2}},
-                                   {{1, 2, 1}, {2, 1}}}) {
+                                   {{1, 2, 1}, {2, 1}},
+                                   {{1, 1, 1, 1, 1}, {2, 3}, {0.1, 1, 1, 1, 1}}}) {
     const Shape shape = make_shape(layout_of(machines), true);
     for (ech_collective c : kCollectives) {
       const Choice choice = choose(shape, c, 1 << 20);
