@@ -79,6 +79,8 @@ std::unique_ptr<Plan> Plans::make(const PlanKey& key) {
   plan->cut = compile(schedule, goal, true);
   plan->whole.copies_tell = plan->cut.copies_tell =
       key.collective == ECH_ALLREDUCE && tells_of_links(plan->choice.best.recipe);
+  plan->whole.waits_for_network = plan->cut.waits_for_network =
+      plan->choice.best.prediction.waits_for_network;
   plan->whole.plan = plan->cut.plan = to_text(plan->choice.best.recipe);
   return plan;
 }

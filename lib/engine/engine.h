@@ -284,8 +284,6 @@ class Engine {
   std::string failure_text_;
   std::optional<Clock::time_point> idle_since_;     // nothing has come since then
   Clock::duration given_away_{};                    // of that, by yields
-  bool slept_ = false;                              // meanwhile
-  bool last_was_long_ = false;                      // see end_idleness()
   std::optional<Clock::time_point> stalled_since_;  // nor has a segment or the group moved
   std::string why_;                                 // what the watch last said about it
   Clock::time_point ask_watch_at_{};                // in test(): not before

@@ -71,6 +71,8 @@ struct Program {
   // What is copied, and not added up, has been added up by all ranks: whoever sends it knows that
   // they take part, so it tells how fast the links are. Set by who knows the plan.
   bool copies_tell = false;
+  // Ranks mostly wait for the network: they sleep soon. Set by who knows the plan.
+  bool waits_for_network = false;
   // For people.
   std::vector<Phase> phases;  // of the schedule, whose steps they count
   std::string plan;           // the recipe; set by who knows it

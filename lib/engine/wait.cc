@@ -15,13 +15,10 @@ namespace {
 // Polls before a rank first gives way. Polling a network is a system call, and who waits for it
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
-constexpr std::chrono::microseconds kBareYield{5};  // when nobody wants the core, at most
-constexpr std::chrono::microseconds kBriefSpin{20};
+constexpr std::chrono::microseconds kBareYield{5};   // when nobody wants the core, at most
+constexpr std::chrono::microseconds kBriefSpin{10};  // where plans wait for the network
 // By which polling lasts longer, at most, for what others had of the core.
 constexpr std::chrono::milliseconds kMostGivenAway{2};
-// Bytes of the operations in which waits may be brief. In smaller ones being woken is what makes
-// waits long, and then on all ranks.
-constexpr std::size_t kLarge = 1 << 20;
 constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
@@ -124,21 +121,19 @@ bool Engine::keep_waiting(Wait& wait, Clock::time_point now) {
   return true;
 }
 
-// After a wait that ended in sleep the next ones spin briefly, until a wait ends, by the clock,
-// sooner than the spin. A wait that ends within the brief spin changes nothing.
 void Engine::end_idleness() {
-  if (slept_ && idle_since_)
-    last_was_long_ = !last_was_long_ || Clock::now() - *idle_since_ >= parts_.spin;
-  slept_ = false;
   idle_since_.reset();
   given_away_ = {};
 }
 
 // Whether a rank that has been idle so long goes on polling. The time for which it gave its core
-// away does not count: where a hypervisor shares the cores, who sleeps gets one back late.
+// away does not count: where a hypervisor shares the cores, who sleeps gets one back late. But what
+// it gives way to may be ranks that poll as well, and none of them needs to where a plan waits for
+// the network: there a message takes longer than being woken.
 bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
-  const bool brief = last_was_long_ && wait.task != nullptr && wait.task->bytes >= kLarge;
-  if (brief) return idle < std::min<Clock::duration>(parts_.spin, kBriefSpin);
+  const Program* const program = wait.task != nullptr ? wait.task->program : nullptr;
+  if (program != nullptr && program->waits_for_network)
+    return idle < std::min<Clock::duration>(parts_.spin, kBriefSpin);
   return idle < parts_.spin + std::min<Clock::duration>(given_away_, kMostGivenAway);
 }
 
@@ -160,9 +155,7 @@ void Engine::give_way(Wait& wait) {
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
   const std::initializer_list<Waitable*> sources = {parts_.transport.get(), parts_.group.get(),
                                                     parts_.memory->news(), parts_.also};
-  const bool slept = sleep_until_news(sources, fd, limit);
-  slept_ = slept_ || slept;
-  if (slept) ++counters_.waits;
+  if (sleep_until_news(sources, fd, limit)) ++counters_.waits;
   check_watch();
 }
 

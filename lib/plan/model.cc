@@ -42,6 +42,9 @@ double out_of_cache(double segment) {
   return 1 + 0.1 * std::clamp(std::log2(segment / (128 << 10)), 0.0, 2.0);
 }
 
+constexpr double kBusy = 0.8;      // of the processors, most of the time
+constexpr double kWakeUp = 50e-6;  // s until a sleeping rank goes on, at most, on an idle host
+
 class Model {
  public:
   Model(const Shape& shape, const Recipe& recipe, ech_collective collective, double segment)
@@ -76,6 +79,8 @@ class Model {
     const bool by_copies = !by_links && copying_ >= processor_;
     p.busiest = by_links ? resource(tier) : by_copies ? "the PCIe of a GPU" : "the processors";
     p.busiest_load = by_links ? load_[tier] * segments : by_copies ? copied_ * segments : 0;
+    p.waits_for_network = by_links && processor_ <= kBusy * limit && 2 * latency_ <= p.seconds &&
+                          message_ >= kWakeUp * shape_.tiers[tier].slowest_child;
     return p;
   }
 

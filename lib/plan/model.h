@@ -91,6 +91,9 @@ struct Prediction {
   double message = 0;       // mean bytes of one, in the phase of the smallest; 0: there are none
   std::string busiest;      // the resource that limits: "network of a host", ...
   double busiest_load = 0;  // bytes that pass it
+  // The network limits, processors are free for a fifth of the time or more, and a message takes
+  // longer than a rank that sleeps needs to be woken.
+  bool waits_for_network = false;
 };
 
 // `bytes` is the whole vector (for reduce_scatter and allgather: all blocks). recipe.segment 0

@@ -309,5 +309,21 @@ TEST(Choice, AWantedPlanIsTakenAndGetsASegment) {
   EXPECT_EQ(c.reason, "asked for");
 }
 
+// Where processors are free and a message takes longer than being woken.
+TEST(Plans, KnowWhetherRanksWaitForTheNetwork) {
+  const auto waits = [](double network, double cpus, double bytes) {
+    Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, network}), true);
+    shape.cpus_per_rank = cpus;
+    return choose(shape, ECH_ALLREDUCE, bytes).best.prediction.waits_for_network;
+  };
+  for (const double cpus : {0.25, 1.0})
+    for (const double bytes : {256e3, 4e6, 64e6}) EXPECT_TRUE(waits(kGigabit, cpus, bytes));
+  EXPECT_FALSE(waits(kGigabit, 0.25, 8)) << "latency";
+  EXPECT_FALSE(waits(10 * kGigabit, 0.25, 16e6)) << "processors";
+  EXPECT_FALSE(waits(100 * kGigabit, 1, 64e6)) << "messages of some us";
+  const Shape host = make_shape(layout_of({{4}, {1}}), true);
+  EXPECT_FALSE(choose(host, ECH_ALLREDUCE, 16e6).best.prediction.waits_for_network) << "memory";
+}
+
 }  // namespace
 }  // namespace echelon
