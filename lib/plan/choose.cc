@@ -114,8 +114,8 @@ bool is_crowded(const Shape& shape, const Prediction& prediction) {
   return shape.cpus_per_rank < 1 && prediction.busiest_load == 0;
 }
 
-// Where ranks outnumber CPUs: few that work while the others sleep, and few messages one after the
-// other, as rings of more than two have not.
+// Where processors limit: few ranks that work while the others sleep, and few messages one after
+// the other, as rings of more than two have not.
 int order_where_crowded(const Shape& shape, const Recipe& recipe) {
   const bool flat = recipe.algorithms.size() < shape.tiers.size();
   bool chain = false;
@@ -141,6 +141,20 @@ const Candidate& quickest_own(const Shape& shape, const std::vector<Candidate>& 
     return std::pair(is_joint_call(shape, c.recipe), c.quickest);
   };
   return *std::ranges::min_element(list, {}, order);
+}
+
+// By what is preferred of what is alike, where ranks outnumber CPUs. Returns what is alike. Plans
+// that wait for the network take the same time by leaders, and less of the processors.
+double put_in_order(const Shape& shape, std::vector<Candidate>& list) {
+  const Prediction& quickest = quickest_own(shape, list).prediction;
+  const bool crowded = is_crowded(shape, quickest);
+  if (crowded)
+    std::ranges::stable_sort(
+        list, {}, [&](const Candidate& c) { return order_where_crowded(shape, c.recipe); });
+  else if (shape.cpus_per_rank < 1 && quickest.waits_for_network)
+    std::ranges::stable_sort(
+        list, {}, [](const Candidate& c) { return c.recipe.ownership == Ownership::kSplit; });
+  return crowded ? kAlikeWhereCrowded : kAlike;
 }
 
 // The first alike, unless that is a joint call that may not be worth it.
@@ -284,11 +298,7 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   std::vector<Candidate> costed;
   for (const Recipe& r : recipes) costed.push_back(best_segment(shape, r, collective, bytes));
   // Reduce_scatter and allgather keep the order of the list, since leaders were slower there.
-  if (is_crowded(shape, quickest_own(shape, costed).prediction) && !is_blockwise(collective)) {
-    choice.alike = kAlikeWhereCrowded;
-    std::ranges::stable_sort(
-        costed, {}, [&](const Candidate& c) { return order_where_crowded(shape, c.recipe); });
-  }
+  if (!is_blockwise(collective)) choice.alike = put_in_order(shape, costed);
   const auto best = preferred(shape, costed, choice.alike);
   choice.best = *best;
   costed.erase(best);

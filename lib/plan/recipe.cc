@@ -45,10 +45,9 @@ std::string bytes_text(std::size_t bytes) {
 }
 
 bool adds_before_it_spreads(const Recipe& recipe) {
-  return recipe.ownership == Ownership::kSplit &&
-         std::ranges::all_of(recipe.algorithms, [](Algorithm a) {
-           return supports(a, GroupAction::kReduceScatter) && supports(a, GroupAction::kAllgather);
-         });
+  return std::ranges::all_of(recipe.algorithms, [](Algorithm a) {
+    return supports(a, GroupAction::kReduceScatter) && supports(a, GroupAction::kAllgather);
+  });
 }
 
 bool tells_of_links(const Recipe& recipe) {

@@ -160,7 +160,20 @@ TEST(CrowdedPlans, HaveFewRanksAtWork) {
   EXPECT_EQ(plan({{2, 2}, {2}, {}, 1e12}, 2), "leader:native/ring@128KiB") << "two are no chain";
   EXPECT_EQ(plan({{1, 1, 1, 1}, {4}, {}, 1e12}, 2), "halving_doubling@128KiB") << "ring is one";
   EXPECT_TRUE(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 8).starts_with("native/"));
-  EXPECT_TRUE(plan({{2, 2, 2, 2}, {4}}, 2).starts_with("native/ring@")) << "links are the limit";
+}
+
+// A ring of leaders sends what one of parts does, in half as many messages of half as many ranks.
+TEST(CrowdedPlans, HaveFewRanksAtWorkWhereTheyWaitForTheNetwork) {
+  for (const std::vector<int>& hosts : {std::vector{2, 2, 2, 2}, std::vector{3, 1, 2}}) {
+    Shape shape = make_shape(layout_of({hosts, {static_cast<int>(hosts.size())}}), true);
+    const auto plan = [&](ech_collective c) {
+      return to_text(choose(shape, c, 16 << 20).best.recipe);
+    };
+    EXPECT_TRUE(plan(ECH_ALLREDUCE).starts_with("native/ring@")) << "a CPU for each rank";
+    shape.cpus_per_rank = 2.0 / shape.size;
+    EXPECT_EQ(plan(ECH_ALLREDUCE), "leader:native/ring@128KiB");
+    EXPECT_TRUE(plan(ECH_REDUCE_SCATTER).starts_with("native/")) << "a message for each block";
+  }
 }
 
 // A ring is as good as halving and doubling there, and comes before it in the list.

@@ -231,9 +231,11 @@ TEST(Metering, CopiesHaveEverybodysInput) {
 }
 
 TEST(MeteredRecipes, SendAsMuchToEachHost) {
-  for (const char* text : {"ring", "native/ring@1MiB", "direct", "native/direct"})
+  for (const char* text :
+       {"ring", "native/ring@1MiB", "direct", "native/direct", "leader:native/ring"})
     EXPECT_TRUE(tells_of_links(parse_recipe(text))) << text;
-  for (const char* text : {"halving_doubling", "native/halving_doubling", "leader:native/ring"})
+  for (const char* text :
+       {"halving_doubling", "native/halving_doubling", "leader:native/recursive_doubling"})
     EXPECT_FALSE(tells_of_links(parse_recipe(text))) << text;
 }
 
