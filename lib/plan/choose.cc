@@ -11,6 +11,7 @@
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
 #include "lib/base/join.h"
+#include "lib/plan/crowd.h"
 
 namespace echelon {
 namespace {
@@ -144,14 +145,15 @@ const Candidate& quickest_own(const Shape& shape, const std::vector<Candidate>& 
 }
 
 // By what is preferred of what is alike, where ranks outnumber CPUs. Returns what is alike. Plans
-// that wait for the network take the same time by leaders, and less of the processors.
+// that wait for the network take the same time by leaders, and less of the processors, where these
+// move what is in a host.
 double put_in_order(const Shape& shape, std::vector<Candidate>& list) {
   const Prediction& quickest = quickest_own(shape, list).prediction;
   const bool crowded = is_crowded(shape, quickest);
   if (crowded)
     std::ranges::stable_sort(
         list, {}, [&](const Candidate& c) { return order_where_crowded(shape, c.recipe); });
-  else if (shape.cpus_per_rank < 1 && quickest.waits_for_network)
+  else if (is_crowded_memory(shape, shape.tiers[0]) && quickest.waits_for_network)
     std::ranges::stable_sort(
         list, {}, [](const Candidate& c) { return c.recipe.ownership == Ownership::kSplit; });
   return crowded ? kAlikeWhereCrowded : kAlike;

@@ -173,6 +173,8 @@ TEST(CrowdedPlans, HaveFewRanksAtWorkWhereTheyWaitForTheNetwork) {
     shape.cpus_per_rank = 2.0 / shape.size;
     EXPECT_EQ(plan(ECH_ALLREDUCE), "leader:native/ring@128KiB");
     EXPECT_TRUE(plan(ECH_REDUCE_SCATTER).starts_with("native/")) << "a message for each block";
+    shape.tiers[0].link.kind = LinkKind::kNvlink;
+    EXPECT_TRUE(plan(ECH_ALLREDUCE).starts_with("native/ring@")) << "no CPU moves this";
   }
 }
 
