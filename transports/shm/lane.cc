@@ -8,6 +8,9 @@
 namespace echelon::shm {
 namespace {
 
+// Ranks that add up and gather in turns wait for each other: so many rounds keep them busy.
+constexpr std::size_t kRoundsOfTwo = 2, kRoundsOfMore = 16;
+
 std::size_t line_multiple(std::size_t bytes) {
   return std::max(bytes / kLine, std::size_t{1}) * kLine;
 }
@@ -95,6 +98,18 @@ bool Lane::try_variant() {
   return true;
 }
 
+// What one owner has of a round.
+std::size_t Lane::block_of_round() const {
+  if (variant_ == Variant::kRead) return line_multiple(thresholds_.read_block);
+  const std::size_t slot = std::min(team_.segments[0].shape().slot_bytes, thresholds_.block);
+  if (variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather)
+    return line_multiple(slot);
+  const std::size_t block = line_multiple(slot / team_.size());  // one for each owner
+  const std::size_t rounds = team_.size() > 2 ? kRoundsOfMore : kRoundsOfTwo;
+  const bool in_turns = work_.action == GroupAction::kAllreduce;
+  return in_turns && largest_share() < rounds * block ? line_multiple(block / 2) : block;
+}
+
 // Rounds. The same result on every member.
 void Lane::plan() {
   planned_ = true;
@@ -106,12 +121,7 @@ void Lane::plan() {
   show();
   const auto size = static_cast<std::size_t>(team_.size());
   const std::size_t whole_slot = team_.segments[0].shape().slot_bytes;
-  const std::size_t slot = std::min(whole_slot, thresholds_.block);
-  block_ = line_multiple(slot);
-  if (variant_ == Variant::kStaged && work_.action != GroupAction::kAllgather)
-    block_ = line_multiple(slot / size);  // a slot holds a block for each owner
-  if (variant_ == Variant::kRead) block_ = line_multiple(thresholds_.read_block);
-  chunk_ = block_;
+  chunk_ = block_ = block_of_round();
   if (variant_ == Variant::kRead)
     chunk_ = line_multiple(std::min(whole_slot, team_.scratch.size() / size));
   const std::size_t largest = variant_ == Variant::kOneShot ? total_ : largest_share();
