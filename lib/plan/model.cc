@@ -6,33 +6,10 @@
 #include <cmath>
 
 #include "lib/plan/crowd.h"
+#include "lib/plan/phase.h"
 
 namespace echelon {
 namespace {
-
-bool goes_up(ech_collective c) {
-  return c == ECH_ALLREDUCE || c == ECH_REDUCE_SCATTER || c == ECH_REDUCE;
-}
-bool goes_down(ech_collective c) {
-  return c == ECH_ALLREDUCE || c == ECH_ALLGATHER || c == ECH_BROADCAST;
-}
-
-// One phase on one tier, or on all ranks. The speed of a native engine is that of moving and
-// adding together.
-Cost phase(Algorithm algorithm, GroupAction action, int n, bool one_owner) {
-  Cost c = one_owner ? cost_of_one_owner(algorithm, action, n) : cost(algorithm, action, n);
-  if (algorithm == Algorithm::kNative) c.reduced = c.added = 0;
-  return c;
-}
-
-// How much more than with even shares the busiest child of a tier moves in a reduce_scatter or an
-// allgather, of which each child owns from `least` to `most`. In a ring everything but one share
-// passes every edge; otherwise all may send to the one that owns most.
-double unevenness(int children, Algorithm algorithm, double least, double most) {
-  const double others = children - 1.0;
-  const double sent = algorithm == Algorithm::kRing ? 0 : others * most;
-  return std::max(1 - least, sent) * children / others;
-}
 
 constexpr double kPiece = 32 << 10;  // bytes in which messages go over sockets
 
@@ -42,8 +19,9 @@ double out_of_cache(double segment) {
   return 1 + 0.1 * std::clamp(std::log2(segment / (128 << 10)), 0.0, 2.0);
 }
 
-constexpr double kBusy = 0.8;      // of the processors, most of the time
-constexpr double kWakeUp = 50e-6;  // s until a sleeping rank goes on, at most, on an idle host
+// Of ranks that wait for the network: for how much of the time processors are busy, at most, and
+// until when a sleeping one goes on once a message has come, s. An idle core takes half of that.
+constexpr double kBusy = 0.8, kWakeUp = 50e-6;
 
 class Model {
  public:
@@ -79,13 +57,20 @@ class Model {
     const bool by_copies = !by_links && copying_ >= processor_;
     p.busiest = by_links ? resource(tier) : by_copies ? "the PCIe of a GPU" : "the processors";
     p.busiest_load = by_links ? load_[tier] * segments : by_copies ? copied_ * segments : 0;
-    p.waits_for_network = by_links && processor_ <= kBusy * limit && 2 * latency_ <= p.seconds &&
-                          message_ >= kWakeUp * shape_.tiers[tier].slowest_child;
+    p.waits_for_network =
+        by_links && leaves_time(tier) && processor_ <= kBusy * limit && 2 * latency_ <= p.seconds;
     return p;
   }
 
  private:
   bool leader() const { return recipe_.ownership == Ownership::kLeader; }
+
+  // Whether tier t is a network between hosts' memories on which a message takes longer than being
+  // woken.
+  bool leaves_time(std::size_t t) const {
+    const bool network = t > 0 || !is_served_as_one(shape_.tiers[0].kind);
+    return network && !shape_.staging && message_ >= kWakeUp * shape_.tiers[t].slowest_child;
+  }
 
   std::string resource(std::size_t t) const {
     const TierKind first = shape_.tiers[0].kind;

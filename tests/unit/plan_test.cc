@@ -309,20 +309,45 @@ TEST(Choice, AWantedPlanIsTakenAndGetsASegment) {
   EXPECT_EQ(c.reason, "asked for");
 }
 
-// Where processors are free and a message takes longer than being woken.
+Shape crowded(double network) {
+  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, network}), true);
+  shape.cpus_per_rank = 0.25;
+  return shape;
+}
+
+bool waits(const Shape& shape, const char* plan, double bytes) {
+  return predict(shape, parse_recipe(plan), ECH_ALLREDUCE, bytes).waits_for_network;
+}
+
 TEST(Plans, KnowWhetherRanksWaitForTheNetwork) {
-  const auto waits = [](double network, double cpus, double bytes) {
-    Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, network}), true);
-    shape.cpus_per_rank = cpus;
-    return choose(shape, ECH_ALLREDUCE, bytes).best.prediction.waits_for_network;
-  };
-  for (const double cpus : {0.25, 1.0})
-    for (const double bytes : {256e3, 4e6, 64e6}) EXPECT_TRUE(waits(kGigabit, cpus, bytes));
-  EXPECT_FALSE(waits(kGigabit, 0.25, 8)) << "latency";
-  EXPECT_FALSE(waits(10 * kGigabit, 0.25, 16e6)) << "processors";
-  EXPECT_FALSE(waits(100 * kGigabit, 1, 64e6)) << "messages of some us";
-  const Shape host = make_shape(layout_of({{4}, {1}}), true);
-  EXPECT_FALSE(choose(host, ECH_ALLREDUCE, 16e6).best.prediction.waits_for_network) << "memory";
+  const char* const ring = "leader:native/ring@128KiB";
+  Shape shape = crowded(kGigabit);
+  for (const double bytes : {256e3, 4e6, 64e6}) EXPECT_TRUE(waits(shape, ring, bytes)) << bytes;
+  EXPECT_TRUE(waits(shape, "leader:native/ring", 64e3));
+  shape.tiers[1].link.latency = 1e-3;
+  EXPECT_FALSE(waits(shape, "leader:native/ring", 64e3)) << "latency";
+  shape = crowded(kGigabit);
+  shape.busy_byte = 2.5e-9;
+  EXPECT_TRUE(waits(shape, ring, 16e6));
+  shape.busy_byte = 3.8e-9;
+  EXPECT_FALSE(waits(shape, ring, 16e6)) << "processors have more than 0.8 of the time to do";
+  shape.cpus_per_rank = 1;
+  EXPECT_TRUE(waits(shape, ring, 16e6)) << "not where each rank has its own";
+  shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, 10 * kGigabit}), true);
+  EXPECT_FALSE(waits(shape, "native/ring@256KiB", 16e6)) << "messages of 32 KiB take 27 us";
+  EXPECT_TRUE(waits(shape, "native/ring@1MiB", 16e6));
+}
+
+// Nor can a rank sleep while memory moves, by its own hand or by a GPU's.
+TEST(Plans, DoNotWaitForMemory) {
+  Shape shape = make_shape(layout_of({{2, 2}, {2}, {}, 20e9}), true);
+  const Recipe plan = parse_recipe("leader:native/ring@4MiB");
+  const Prediction memory = predict(shape, plan, ECH_BROADCAST, 256e6);
+  EXPECT_EQ(memory.busiest, "the memory of a host");
+  EXPECT_FALSE(memory.waits_for_network);
+  shape = crowded(kGigabit);
+  shape.staging = shape.tiers[0].link;
+  EXPECT_FALSE(waits(shape, "leader:native/ring@128KiB", 16e6));
 }
 
 }  // namespace
