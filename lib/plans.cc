@@ -13,6 +13,14 @@ double largest_of_class(std::size_t bytes) {
   return static_cast<double>(std::size_t{1} << std::min(size_class(bytes), 62));
 }
 
+// Whether copies tell how fast links are. Leaders that processors keep waiting would tell too
+// little.
+bool is_metered(const PlanKey& key, const Candidate& plan) {
+  const bool waits =
+      plan.recipe.ownership == Ownership::kSplit || plan.prediction.waits_for_network;
+  return key.collective == ECH_ALLREDUCE && waits && tells_of_links(plan.recipe);
+}
+
 std::uint64_t packed(const PlanKey& key) {
   return static_cast<std::uint64_t>(key.root) << 16 | size_class(key.bytes) << 8 |
          static_cast<std::uint64_t>(key.collective) << 1 | 1;
@@ -77,8 +85,7 @@ std::unique_ptr<Plan> Plans::make(const PlanKey& key) {
                     rank_);
   plan->whole = compile(schedule, goal, false);
   plan->cut = compile(schedule, goal, true);
-  plan->whole.copies_tell = plan->cut.copies_tell =
-      key.collective == ECH_ALLREDUCE && tells_of_links(plan->choice.best.recipe);
+  plan->whole.copies_tell = plan->cut.copies_tell = is_metered(key, plan->choice.best);
   plan->whole.waits_for_network = plan->cut.waits_for_network =
       plan->choice.best.prediction.waits_for_network;
   plan->whole.plan = plan->cut.plan = to_text(plan->choice.best.recipe);

@@ -51,9 +51,9 @@ bool adds_before_it_spreads(const Recipe& recipe) {
 }
 
 bool tells_of_links(const Recipe& recipe) {
-  return adds_before_it_spreads(recipe) &&
-         std::ranges::find(recipe.algorithms, Algorithm::kHalvingDoubling) ==
-             recipe.algorithms.end();
+  return adds_before_it_spreads(recipe) && std::ranges::all_of(recipe.algorithms, [](Algorithm a) {
+           return a != Algorithm::kHalvingDoubling && a != Algorithm::kBinomial;
+         });
 }
 
 std::string to_text(const Recipe& recipe) {

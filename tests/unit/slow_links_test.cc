@@ -217,25 +217,27 @@ void expect_complete_copies(const Shape& shape, const Recipe& recipe) {
 
 // What metering rests on: who sends such a thing knows that all ranks take part.
 TEST(Metering, CopiesHaveEverybodysInput) {
-  int recipes = 0;
+  int recipes = 0, by_leaders = 0;
   for (const Cluster& cluster : {Cluster{2}, Cluster{3}, Cluster{7}, Cluster{8},
                                  Cluster{4, kGigabit, 1e9}, Cluster{6, kGigabit, 1e9}}) {
     const Shape shape = make_shape(cluster.layout(), true);
     for (const Recipe& recipe : candidates(shape, ECH_ALLREDUCE)) {
       if (!adds_before_it_spreads(recipe)) continue;
       ++recipes;
+      by_leaders += recipe.ownership == Ownership::kLeader ? 1 : 0;
       expect_complete_copies(shape, recipe);
     }
   }
   EXPECT_GT(recipes, 20);
+  EXPECT_GT(by_leaders, 5);
 }
 
 TEST(MeteredRecipes, SendAsMuchToEachHost) {
   for (const char* text :
        {"ring", "native/ring@1MiB", "direct", "native/direct", "leader:native/ring"})
     EXPECT_TRUE(tells_of_links(parse_recipe(text))) << text;
-  for (const char* text :
-       {"halving_doubling", "native/halving_doubling", "leader:native/recursive_doubling"})
+  for (const char* text : {"halving_doubling", "native/halving_doubling", "native/binomial",
+                           "leader:native/binomial", "leader:native/recursive_doubling"})
     EXPECT_FALSE(tells_of_links(parse_recipe(text))) << text;
 }
 
