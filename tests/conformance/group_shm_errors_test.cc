@@ -17,6 +17,8 @@
 #include "transports/shm/address.h"
 #include "transports/shm/choose.h"
 #include "transports/shm/peer_memory.h"
+#include "transports/shm/rounds.h"
+#include "transports/shm/segment.h"
 #include "transports/shm/shared_alloc.h"
 #include "transports/shm/shm_group.h"
 
@@ -275,6 +277,22 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 899, 4, true), Variant::kStaged);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, true), Variant::kRead);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, false), Variant::kStaged);
+}
+
+// In slots of 512 KiB, KiB: two ranks have 256 of a round each, which leave their cores' caches.
+TEST(Rounds, AreFewOfTwoAndMoreOfOthers) {
+  using shm::Variant;
+  const auto block = [](GroupAction action, int members, std::size_t share) {
+    const shm::Question call{action, share * members << 10, members, false};
+    return shm::block_of_round(call, Variant::kStaged, share << 10, 512 << 10) >> 10;
+  };
+  EXPECT_EQ(block(GroupAction::kAllreduce, 2, 511), 128u);
+  EXPECT_EQ(block(GroupAction::kAllreduce, 2, 512), 256u);
+  EXPECT_EQ(block(GroupAction::kAllreduce, 8, 1023), 32u);
+  EXPECT_EQ(block(GroupAction::kAllreduce, 8, 1024), 64u);
+  EXPECT_EQ(block(GroupAction::kReduceScatter, 8, 64), 64u) << "nobody gathers";
+  EXPECT_EQ(block(GroupAction::kAllgather, 8, 64), 512u) << "the slot has one owner's block";
+  EXPECT_EQ(shm::SegmentShape{}.slot_bytes, 512u << 10);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace echelon::shm {
 
 enum class Variant {
   kOneShot,  // everyone shows its input; everyone reduces all of it. Allreduce only
-  kStaged,   // owners reduce from slots and are read through slots, in rounds of one slot
+  kStaged,   // owners reduce from slots and are read through slots, in rounds (rounds.h)
   kRead,     // owners and readers copy from the others' own memory, by the kernel
 };
 

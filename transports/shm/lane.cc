@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "transports/shm/rounds.h"
+
 namespace echelon::shm {
 namespace {
-
-// Ranks that add up and gather in turns wait for each other: so many rounds keep them busy.
-constexpr std::size_t kRoundsOfTwo = 2, kRoundsOfMore = 16;
-
-std::size_t line_multiple(std::size_t bytes) {
-  return std::max(bytes / kLine, std::size_t{1}) * kLine;
-}
 
 // Nothing, where one-shot calls are not wanted even for what fits.
 std::size_t largest_in_line(const Team& team, const Thresholds& thresholds) {
@@ -98,18 +93,6 @@ bool Lane::try_variant() {
   return true;
 }
 
-// What one owner has of a round.
-std::size_t Lane::block_of_round() const {
-  if (variant_ == Variant::kRead) return line_multiple(thresholds_.read_block);
-  const std::size_t slot = std::min(team_.segments[0].shape().slot_bytes, thresholds_.block);
-  if (variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather)
-    return line_multiple(slot);
-  const std::size_t block = line_multiple(slot / team_.size());  // one for each owner
-  const std::size_t rounds = team_.size() > 2 ? kRoundsOfMore : kRoundsOfTwo;
-  const bool in_turns = work_.action == GroupAction::kAllreduce;
-  return in_turns && largest_share() < rounds * block ? line_multiple(block / 2) : block;
-}
-
 // Rounds. The same result on every member.
 void Lane::plan() {
   planned_ = true;
@@ -119,11 +102,14 @@ void Lane::plan() {
   own_ = {};
   streaming_ = total_ >= thresholds_.stream && !is_in_place();
   show();
-  const auto size = static_cast<std::size_t>(team_.size());
-  const std::size_t whole_slot = team_.segments[0].shape().slot_bytes;
-  chunk_ = block_ = block_of_round();
-  if (variant_ == Variant::kRead)
-    chunk_ = line_multiple(std::min(whole_slot, team_.scratch.size() / size));
+  const std::size_t slot = team_.segments[0].shape().slot_bytes;
+  const Question call{work_.action, total_, team_.size(), variant_ == Variant::kRead};
+  chunk_ = block_ =
+      block_of_round(call, variant_, largest_share(), std::min(slot, thresholds_.block));
+  if (variant_ == Variant::kRead) {
+    block_ = line_multiple(thresholds_.read_block);
+    chunk_ = line_multiple(std::min(slot, team_.scratch.size() / team_.size()));
+  }
   const std::size_t largest = variant_ == Variant::kOneShot ? total_ : largest_share();
   end_ = begin_ + std::max<std::uint64_t>(1, largest / block_ + (largest % block_ != 0));
 }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a call is cut into rounds. Pure functions of what all members know alike, as in choose.h.
+#pragma once
+
+#include <cstddef>
+
+#include "transports/shm/choose.h"
+
+namespace echelon::shm {
+
+// The largest multiple of a cache line in `bytes`, at least one line.
+std::size_t line_multiple(std::size_t bytes);
+
+// Bytes of one owner in a round of a call that goes through slots of so many bytes, of which the
+// largest owner has `share`.
+std::size_t block_of_round(const Question& call, Variant variant, std::size_t share,
+                           std::size_t slot);
+
+}  // namespace echelon::shm
