@@ -144,19 +144,16 @@ const Candidate& quickest_own(const Shape& shape, const std::vector<Candidate>& 
   return *std::ranges::min_element(list, {}, order);
 }
 
-// By what is preferred of what is alike, where ranks outnumber CPUs. Returns what is alike. Plans
-// that wait for the network take the same time by leaders, and less of the processors, where these
-// move what is in a host.
-double put_in_order(const Shape& shape, std::vector<Candidate>& list) {
-  const Prediction& quickest = quickest_own(shape, list).prediction;
-  const bool crowded = is_crowded(shape, quickest);
-  if (crowded)
+// By what is preferred of what is alike, where ranks outnumber CPUs. Plans that wait for the
+// network take the same time by leaders, and less of the processors, where these move what is in a
+// host.
+void put_in_order(const Shape& shape, const Prediction& quickest, std::vector<Candidate>& list) {
+  if (is_crowded(shape, quickest))
     std::ranges::stable_sort(
         list, {}, [&](const Candidate& c) { return order_where_crowded(shape, c.recipe); });
   else if (is_crowded_memory(shape, shape.tiers[0]) && quickest.waits_for_network)
     std::ranges::stable_sort(
         list, {}, [](const Candidate& c) { return c.recipe.ownership == Ownership::kSplit; });
-  return crowded ? kAlikeWhereCrowded : kAlike;
 }
 
 // The first alike, unless that is a joint call that may not be worth it.
@@ -300,7 +297,11 @@ Choice choose(const Shape& shape, ech_collective collective, double bytes,
   std::vector<Candidate> costed;
   for (const Recipe& r : recipes) costed.push_back(best_segment(shape, r, collective, bytes));
   // Reduce_scatter and allgather keep the order of the list, since leaders were slower there.
-  if (!is_blockwise(collective)) choice.alike = put_in_order(shape, costed);
+  if (!is_blockwise(collective)) {
+    const Prediction quickest = quickest_own(shape, costed).prediction;
+    if (is_crowded(shape, quickest)) choice.alike = kAlikeWhereCrowded;
+    put_in_order(shape, quickest, costed);
+  }
   const auto best = preferred(shape, costed, choice.alike);
   choice.best = *best;
   costed.erase(best);

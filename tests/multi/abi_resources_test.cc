@@ -124,7 +124,7 @@ TEST(Resources, DescriptorsOverMessages) {
 
 TEST(Resources, AddressSpace) {
   if (kSanitized) GTEST_SKIP() << "sanitizers need address space without a limit";
-  for (int more = 0; more <= 96; more += 8) {
+  for (int more = 0; more <= 120; more += 8) {
     SCOPED_TRACE(more);
     expect_told({nullptr,
                  RLIMIT_AS,
