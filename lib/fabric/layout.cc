@@ -102,6 +102,7 @@ void apply_to_group(TierGroup& group, const Link& measured) {
   }
   if (group.child_source == Source::kFile) return;
   for (double& b : group.child_bandwidth) b = std::min(b, b * ratio);
+  group.one_nic = std::min(group.one_nic, group.one_nic * ratio);
   group.child_source = Source::kMeasured;
 }
 

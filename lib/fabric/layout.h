@@ -35,6 +35,8 @@ struct TierGroup {
   // the uplink of a rack. 0: no limit beyond the link's.
   std::vector<double> child_bandwidth;
   Source child_source = Source::kDefault;  // the least trusted source of child_bandwidth
+  // Of that, what one rank has at most: the fastest NIC of the host where that is slowest. 0: all.
+  double one_nic = 0;
 };
 
 struct Tier {

@@ -187,6 +187,8 @@ void Builder::fill_network(TierKind kind, TierGroup& group) {
   for (const Group& child : group.children) {
     const bool host = is_within_one_host(child);
     Reach reach = host ? reach_[host_at(child[0])] : reach_of_rack(child);
+    const double nic = reach.stream.bytes_per_second;
+    if (host && (group.one_nic == 0 || nic < group.one_nic)) group.one_nic = nic;
     const int rack = rack_of_host_[places_[child[0]].host];
     // A rack of which only one host takes part: its uplink may still be the narrow place.
     if (host && kind == TierKind::kCluster && rack >= 0) {

@@ -69,7 +69,7 @@ class Model {
   // woken.
   bool leaves_time(std::size_t t) const {
     const bool network = t > 0 || !is_served_as_one(shape_.tiers[0].kind);
-    return network && !shape_.staging && message_ >= kWakeUp * shape_.tiers[t].slowest_child;
+    return network && !shape_.staging && message_ >= kWakeUp * speed(shape_.tiers[t]);
   }
 
   std::string resource(std::size_t t) const {
@@ -259,13 +259,17 @@ class Model {
     for (std::size_t u = t + 1; u-- > 0;) {
       const bool network = u == t || u > 0 || !is_served_as_one(shape_.tiers[0].kind);
       if (!network) break;
-      const double time = share * segment_ / shape_.tiers[u].slowest_child;
+      const double time = share * segment_ / speed(shape_.tiers[u]);
       busy_[u] += time;
       load_[u] += share * segment_;
       slowest = std::max(slowest, time);
       if (u > 0) share *= part_of_child(shape_.tiers[u - 1]);
     }
     return slowest;
+  }
+
+  double speed(const TierShape& tier) const {
+    return leader() ? std::min(tier.slowest_child, tier.one_nic) : tier.slowest_child;
   }
 
   // Of what crosses the links of a group, how much passes those of its busiest child.

@@ -3,6 +3,7 @@
 // recipe can beat. Everything is arithmetic on Shape; docs/plans.md derives the formulas.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct TierShape {
   int rails_of_rank = 1;     // that a rank of the smallest child serves, where parts are split
   Link link;                 // one stream
   double slowest_child = 0;  // bytes/s, one direction, of the slowest child
+  double one_nic = std::numeric_limits<double>::infinity();  // of that, what one rank has at most
   Source child_source = Source::kDefault;  // the least trusted of those that it comes from
   int crossing = 1;                        // ring edges in rank order that leave the busiest child
   // Children that share the work of an allreduce, and the sum of their bytes/s: those of the group

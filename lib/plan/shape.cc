@@ -112,6 +112,8 @@ TierShape tier_shape(const Tier& tier, int size) {
   shape.rails_of_rank = rails_of_busiest(worst->children);
   shape.link = for_users(worst->link);
   shape.slowest_child = slowest_of(*worst);
+  if (worst->one_nic > 0)
+    shape.one_nic = worst->one_nic * payload(worst->link.kind, worst->child_source);
   shape.child_source = worst->child_source;
   shape.crossing = crossing_edges(*worst);
   add_blocks(*worst, size, in_host, shape);

@@ -178,6 +178,19 @@ TEST(CrowdedPlans, HaveFewRanksAtWorkWhereTheyWaitForTheNetwork) {
   }
 }
 
+// A leader has one, and so half of what both hosts of two have.
+TEST(CrowdedPlans, UseAllNics) {
+  Shape shape = make_shape(layout_of({{2, 2}, {2}}), true);
+  shape.cpus_per_rank = 2.0 / 4;
+  const auto plan = [&] { return to_text(choose(shape, ECH_ALLREDUCE, 16 << 20).best.recipe); };
+  EXPECT_EQ(plan(), "leader:native/ring@128KiB");
+  shape.tiers[1].one_nic = kGigabit / 2;
+  EXPECT_TRUE(plan().starts_with("native/ring@")) << plan();
+  const double bytes = 64 << 20, least = 2 * bytes / kGigabit;
+  EXPECT_NEAR(time_of(shape, "leader:native/ring@128KiB", ECH_ALLREDUCE, bytes), least,
+              0.01 * least);
+}
+
 // A ring is as good as halving and doubling there, and comes before it in the list.
 TEST(CrowdedPlans, HaveNoRingOfFour) {
   Shape shape = make_shape(layout_of({{1, 1, 1, 1}, {4}, {}, 1e12}), true);

@@ -177,18 +177,27 @@ TEST(MakeLayout, NumbersOfTheFileGoFirst) {
   EXPECT_EQ(layout.tier(TierKind::kCluster)->groups[0].link.latency, 5e-6);
 }
 
+TEST(Layout, ARankHasTheFastestNicOfItsHost) {
+  Fabric fabric;
+  fabric.hosts = {host_with("a", {25 * kGigabit, 10 * kGigabit}), host_with("b", {40 * kGigabit})};
+  const TierGroup all = make_layout(fabric, ranks_on({2, 2})).tiers[1].groups[0];
+  EXPECT_EQ(all.one_nic, 25 * kGigabit);
+}
+
 TEST(ApplyMeasured, ReplacesWhatTheDeviceClaims) {
   Fabric fabric;
   for (const char* name : {"a", "b"})
     fabric.hosts.push_back(host_with(name, {10 * kGigabit, 10 * kGigabit}));
   Layout layout = make_layout(fabric, ranks_on({2, 2}));
   EXPECT_EQ(layout.tiers[1].groups[0].child_bandwidth[0], 20 * kGigabit);
+  EXPECT_EQ(layout.tiers[1].groups[0].one_nic, 10 * kGigabit);
   apply_measured(layout, TierKind::kCluster, {LinkKind::kEthernet, 50e-6, kGigabit, {}});
   const TierGroup& all = layout.tiers[1].groups[0];
   EXPECT_EQ(all.link.bytes_per_second, kGigabit);
   EXPECT_EQ(all.link.latency, 50e-6);
   EXPECT_EQ(all.link.source, Source::kMeasured);
   EXPECT_EQ(all.child_bandwidth[0], 2 * kGigabit) << "two nics, each as slow as measured";
+  EXPECT_EQ(all.one_nic, kGigabit);
   EXPECT_EQ(all.child_source, Source::kMeasured);
   EXPECT_EQ(validate(layout), "");
 }
