@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// The floor of an allreduce of f32 between two ranks of a host: two threads, each bound to a core,
+// that copy and add with the library's kernels and tell each other by flags. Staged: the other's
+// buffers cannot be read, and everything goes through slots. Shared: they can. Each number is of
+// the block size that is best for it. Usage: floor [bytes, such as 64K]...
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "lib/base/relax.h"
+#include "lib/fabric/quantity.h"
+#include "lib/reduce/reduce.h"
+#include "transports/shm/choose.h"
+#include "transports/shm/copy.h"
+
+namespace echelon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kBlocks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
+constexpr double kSeconds = 0.3;  // for one size of blocks
+
+enum class Way { kStaged, kShared };
+
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes)
+      : memory_(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)), std::free) {
+    if (!memory_) throw std::runtime_error(fmt::format("no {} bytes of memory", bytes));
+    std::memset(memory_.get(), 0, bytes);
+  }
+  std::byte* at(std::size_t offset) const { return memory_.get() + offset; }
+
+ private:
+  std::unique_ptr<std::byte, void (*)(void*)> memory_;
+};
+
+// Rounds that its side has ended, ever.
+struct alignas(64) Flag {
+  std::atomic<std::uint64_t> rounds{0};
+  void raise(std::uint64_t to) { rounds.store(to, std::memory_order_release); }
+  void wait_for(std::uint64_t wanted) const {
+    while (rounds.load(std::memory_order_acquire) < wanted) relax();
+  }
+};
+
+// Of a side: its half of the buffer is what it adds up.
+struct Side {
+  Side(std::size_t bytes, std::size_t block)
+      : input(bytes),
+        output(bytes),
+        slots{Buffer(block), Buffer(block), Buffer(block), Buffer(block)} {}
+  Flag staged, reduced, finished;
+  Buffer input, output;
+  std::array<Buffer, 4> slots;  // two for what the other adds up, two for results
+};
+
+class Pair {
+ public:
+  Pair(Way way, std::size_t bytes, std::size_t block)
+      : way_(way), half_(bytes / 2), block_(std::min(block, half_)) {
+    for (auto& side : sides_) side = std::make_unique<Side>(bytes, block_);
+  }
+
+  // Seconds, the median of some calls.
+  double measure() {
+    const double once = run(3);
+    return run(static_cast<int>(std::clamp(kSeconds / once, 5.0, 2000.0)));
+  }
+
+ private:
+  double run(int calls) {
+    std::vector<double> times;
+    std::atomic<int> arrived{0};
+    const auto rank = [&](int me) {
+      bind(me);
+      for (int call = 1; call <= calls; ++call) {
+        ++arrived;
+        while (arrived < 2 * call) relax();
+        const auto begin = Clock::now();
+        allreduce(me);
+        if (me == 0) times.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+      }
+    };
+    std::thread other(rank, 1);
+    rank(0);
+    other.join();
+    std::ranges::nth_element(times, times.begin() + calls / 2);
+    return times[calls / 2];
+  }
+
+  static void bind(int core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);  // where that is refused, as the kernel likes
+  }
+
+  // A round is staged while the one before is on its way.
+  void allreduce(int me) {
+    const std::uint64_t begin = sides_[me]->finished.rounds.load(std::memory_order_relaxed);
+    const std::uint64_t end = begin + (half_ + block_ - 1) / block_;
+    stage(me, begin, begin);
+    for (std::uint64_t round = begin; round < end; ++round) {
+      if (round + 1 < end) stage(me, round + 1, begin);
+      reduce(me, round, begin);
+      gather(me, round, begin);
+    }
+  }
+
+  std::size_t offset(std::uint64_t round, std::uint64_t begin) const {
+    return (round - begin) * block_;
+  }
+  std::size_t bytes(std::size_t offset) const { return std::min(block_, half_ - offset); }
+  bool streams() const { return 2 * half_ >= shm::Thresholds{}.stream; }
+
+  void stage(int me, std::uint64_t round, std::uint64_t begin) {
+    Side &mine = *sides_[me], &other = *sides_[1 - me];
+    const std::size_t at = offset(round, begin);
+    if (round >= 2) other.finished.wait_for(round - 1);
+    if (way_ == Way::kStaged)
+      shm::copy_block(mine.slots[round % 2].at(0), mine.input.at((1 - me) * half_ + at), bytes(at));
+    mine.staged.raise(round + 1);
+  }
+
+  void reduce(int me, std::uint64_t round, std::uint64_t begin) {
+    Side &mine = *sides_[me], &other = *sides_[1 - me];
+    const std::size_t at = offset(round, begin), where = me * half_ + at;
+    const bool staged = way_ == Way::kStaged;
+    std::byte* const result = staged ? mine.slots[2 + round % 2].at(0) : mine.output.at(where);
+    other.staged.wait_for(round + 1);
+    echelon::reduce(ECH_FLOAT32, ECH_SUM, mine.input.at(where),
+                    staged ? other.slots[round % 2].at(0) : other.input.at(where), result,
+                    bytes(at) / sizeof(float));
+    if (staged) shm::deliver(mine.output.at(where), result, bytes(at), streams());
+    mine.reduced.raise(round + 1);
+  }
+
+  void gather(int me, std::uint64_t round, std::uint64_t begin) {
+    Side &mine = *sides_[me], &other = *sides_[1 - me];
+    const std::size_t at = offset(round, begin), where = (1 - me) * half_ + at;
+    other.reduced.wait_for(round + 1);
+    const std::byte* const result =
+        way_ == Way::kStaged ? other.slots[2 + round % 2].at(0) : other.output.at(where);
+    shm::deliver(mine.output.at(where), result, bytes(at), streams());
+    mine.finished.raise(round + 1);
+  }
+
+  const Way way_;
+  const std::size_t half_, block_;
+  std::array<std::unique_ptr<Side>, 2> sides_;
+};
+
+std::string best(Way way, std::size_t bytes) {
+  double least = 1e9;
+  std::size_t of = 0;
+  for (const std::size_t block : kBlocks) {
+    if (of != 0 && block > bytes / 2) break;
+    const double seconds = Pair(way, bytes, block).measure();
+    if (seconds < least) of = std::min(block, bytes / 2);
+    least = std::min(least, seconds);
+  }
+  return fmt::format("{:10.1f} {:>10}", least * 1e6, format_size(of));
+}
+
+int run(int argc, char** argv) {
+  std::vector<std::size_t> sizes;
+  for (int i = 1; i < argc; ++i) {
+    const auto size = parse_size(argv[i]);
+    if (!size || *size < kPage || *size % kPage != 0)
+      throw std::runtime_error(fmt::format("\"{}\" is no multiple of 4 KiB, such as 64K", argv[i]));
+    sizes.push_back(*size);
+  }
+  if (sizes.empty()) sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>10}\n", "size", "staged, us", "block", "shared, us",
+             "block");
+  for (const std::size_t size : sizes)
+    fmt::print("{:>8} {} {}\n", format_size(size), best(Way::kStaged, size),
+               best(Way::kShared, size));
+  return 0;
+}
+
+}  // namespace
+}  // namespace echelon
+
+int main(int argc, char** argv) {
+  try {
+    return echelon::run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "floor: {}\n", e.what());
+    return 1;
+  }
+}
