@@ -2,7 +2,7 @@
 // The floor of an allreduce of f32 between two ranks of a host: two threads, each bound to a core,
 // that copy and add with the library's kernels and tell each other by flags. Staged: the other's
 // buffers cannot be read, and everything goes through slots. Shared: they can. Each number is of
-// the block size that is best for it. Usage: floor [bytes, such as 64K]...
+// the block size that is best for it. Usage: floor [bytes, such as 64KiB]...
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -181,7 +181,8 @@ int run(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const auto size = parse_size(argv[i]);
     if (!size || *size < kPage || *size % kPage != 0)
-      throw std::runtime_error(fmt::format("\"{}\" is no multiple of 4 KiB, such as 64K", argv[i]));
+      throw std::runtime_error(
+          fmt::format("\"{}\" is no multiple of 4 KiB, such as 64KiB", argv[i]));
     sizes.push_back(*size);
   }
   if (sizes.empty()) sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
