@@ -112,10 +112,8 @@ TEST_F(Wires, UnequalHostsSendTheirShare) {
 
 TEST_F(Wires, UplinksCarryWhatRacksMust) {
   const Growth run = growth("2x2x2:1gbit/10gbit");
+  expect_bytes(run.hosts, 4);
   expect_bytes(run.racks, 2);
-  // Where ranks share cores, one host of a rack exchanges for both, which its quick NIC bears.
-  for (const auto& [host, bytes] : run.hosts)
-    EXPECT_LE(bytes, 1.05 * kIterations * 2 * kBytes) << host;
   EXPECT_LT(median(run.seconds), kSlack * least_time(2));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/dtype.h"
+#include "lib/plans.h"
 #include "tests/unit/plan_machines.h"
 
 namespace echelon {
@@ -175,6 +176,29 @@ TEST(CrowdedPlans, HaveFewRanksAtWorkWhereTheyWaitForTheNetwork) {
     EXPECT_TRUE(plan(ECH_REDUCE_SCATTER).starts_with("native/")) << "a message for each block";
     shape.tiers[0].link.kind = LinkKind::kNvlink;
     EXPECT_TRUE(plan(ECH_ALLREDUCE).starts_with("native/ring@")) << "no CPU moves this";
+  }
+}
+
+// There one host of each would send for both.
+TEST(CrowdedPlans, HaveNoLeadersOfRacksThatWaitForTheNetwork) {
+  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {2, 2}}), true);
+  shape.cpus_per_rank = 2.0 / 8;
+  shape.tiers[1].slowest_child = 10 * kGigabit;
+  shape.tiers[2].slowest_child = kGigabit;
+  const Candidate plan = choose(shape, ECH_ALLREDUCE, 16 << 20).best;
+  EXPECT_EQ(plan.recipe.ownership, Ownership::kSplit) << to_text(plan.recipe);
+}
+
+// What leaders give that wait for processors says nothing of their links.
+TEST(CrowdedPlans, AreMeteredByLeadersWhereTheyWaitForTheNetwork) {
+  for (const double network : {1.0, 1e6}) {
+    Shape shape = make_shape(layout_of({{2, 2}, {2}, {network, network}}), true);
+    shape.cpus_per_rank = 2.0 / 4;
+    Plans plans(shape, 0, std::nullopt);
+    const Plan& plan = plans.get({ECH_ALLREDUCE, 16 << 20, 0});
+    EXPECT_EQ(to_text(plan.choice.best.recipe), "leader:native/ring@128KiB");
+    EXPECT_EQ(plan.cut.copies_tell, network == 1);
+    EXPECT_EQ(plan.cut.waits_for_network, network == 1);
   }
 }
 
