@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The floor of an allreduce of f32 between two ranks of a host: two threads, each bound to a core,
 // that copy and add with the library's kernels and tell each other by flags. Staged: the other's
-// buffers cannot be read, and everything goes through slots. Shared: they can. Each number is of
-// the block size that is best for it. Usage: floor [bytes, such as 64KiB]...
+// buffers cannot be read, and everything goes through slots. Streamed: so it is, past the cache.
+// Shared: they can. Each number is of the block size that is best for it.
+// Usage: floor [bytes, such as 64KiB]...
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -20,6 +21,7 @@
 
 #include "lib/base/relax.h"
 #include "lib/fabric/quantity.h"
+#include "lib/reduce/kernels.h"
 #include "lib/reduce/reduce.h"
 #include "transports/shm/choose.h"
 #include "transports/shm/copy.h"
@@ -31,9 +33,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kBlocks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
+constexpr std::size_t kPiece = 8192;
 constexpr double kSeconds = 0.3;  // for one size of blocks
 
-enum class Way { kStaged, kShared };
+enum class Way { kStaged, kStreamed, kShared };
 
 class Buffer {
  public:
@@ -131,22 +134,44 @@ class Pair {
     Side &mine = *sides_[me], &other = *sides_[1 - me];
     const std::size_t at = offset(round, begin);
     if (round >= 2) other.finished.wait_for(round - 1);
-    if (way_ == Way::kStaged)
-      shm::copy_block(mine.slots[round % 2].at(0), mine.input.at((1 - me) * half_ + at), bytes(at));
+    if (way_ != Way::kShared)
+      shm::deliver(mine.slots[round % 2].at(0), mine.input.at((1 - me) * half_ + at), bytes(at),
+                   way_ == Way::kStreamed);
     mine.staged.raise(round + 1);
   }
 
   void reduce(int me, std::uint64_t round, std::uint64_t begin) {
     Side &mine = *sides_[me], &other = *sides_[1 - me];
     const std::size_t at = offset(round, begin), where = me * half_ + at;
-    const bool staged = way_ == Way::kStaged;
-    std::byte* const result = staged ? mine.slots[2 + round % 2].at(0) : mine.output.at(where);
+    const bool slots = way_ != Way::kShared;
+    std::byte* const result = slots ? mine.slots[2 + round % 2].at(0) : mine.output.at(where);
+    const Addends in{mine.input.at(where),
+                     slots ? other.slots[round % 2].at(0) : other.input.at(where)};
     other.staged.wait_for(round + 1);
-    echelon::reduce(ECH_FLOAT32, ECH_SUM, mine.input.at(where),
-                    staged ? other.slots[round % 2].at(0) : other.input.at(where), result,
-                    bytes(at) / sizeof(float));
-    if (staged) shm::deliver(mine.output.at(where), result, bytes(at), streams());
+    if (way_ == Way::kStreamed)
+      add_past_cache(in, result, mine.output.at(where), bytes(at));
+    else
+      add(in, result, bytes(at));
+    if (way_ == Way::kStaged) shm::deliver(mine.output.at(where), result, bytes(at), streams());
     mine.reduced.raise(round + 1);
+  }
+
+  struct Addends {
+    const std::byte *mine, *other;
+  };
+
+  static void add(const Addends& in, std::byte* out, std::size_t bytes) {
+    echelon::reduce(ECH_FLOAT32, ECH_SUM, in.mine, in.other, out, bytes / sizeof(float));
+  }
+
+  void add_past_cache(const Addends& in, std::byte* slot, std::byte* out, std::size_t bytes) const {
+    alignas(64) std::array<std::byte, kPiece> piece;
+    for (std::size_t at = 0; at < bytes; at += kPiece) {
+      const std::size_t some = std::min(kPiece, bytes - at);
+      add({in.mine + at, in.other + at}, piece.data(), some);
+      stream_copy(slot + at, piece.data(), some);
+      shm::deliver(out + at, piece.data(), some, streams());
+    }
   }
 
   void gather(int me, std::uint64_t round, std::uint64_t begin) {
@@ -154,7 +179,7 @@ class Pair {
     const std::size_t at = offset(round, begin), where = (1 - me) * half_ + at;
     other.reduced.wait_for(round + 1);
     const std::byte* const result =
-        way_ == Way::kStaged ? other.slots[2 + round % 2].at(0) : other.output.at(where);
+        way_ != Way::kShared ? other.slots[2 + round % 2].at(0) : other.output.at(where);
     shm::deliver(mine.output.at(where), result, bytes(at), streams());
     mine.finished.raise(round + 1);
   }
@@ -173,7 +198,7 @@ std::string best(Way way, std::size_t bytes) {
     if (seconds < least) of = std::min(block, bytes / 2);
     least = std::min(least, seconds);
   }
-  return fmt::format("{:10.1f} {:>10}", least * 1e6, format_size(of));
+  return fmt::format("{:12.1f} {:>10}", least * 1e6, format_size(of));
 }
 
 int run(int argc, char** argv) {
@@ -186,11 +211,15 @@ int run(int argc, char** argv) {
     sizes.push_back(*size);
   }
   if (sizes.empty()) sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
-  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>10}\n", "size", "staged, us", "block", "shared, us",
-             "block");
-  for (const std::size_t size : sizes)
-    fmt::print("{:>8} {} {}\n", format_size(size), best(Way::kStaged, size),
-               best(Way::kShared, size));
+  fmt::print("{:>8}", "size");
+  for (const char* way : {"staged", "streamed", "shared"})
+    fmt::print(" {:>12} {:>10}", fmt::format("{}, us", way), "block");
+  for (const std::size_t size : sizes) {
+    fmt::print("\n{:>8}", format_size(size));
+    for (const Way way : {Way::kStaged, Way::kStreamed, Way::kShared})
+      fmt::print(" {}", best(way, size));
+  }
+  fmt::print("\n");
   return 0;
 }
 
