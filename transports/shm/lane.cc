@@ -170,8 +170,8 @@ Lane::Step Lane::next() {
   if (!busy_) return Step::kNone;
   if (!planned_) return try_variant() ? Step::kPlan : Step::kNone;
   if (staged_ < end_ && staged_ <= gathered_ + 1 && all_finished(staged_ - 1)) return Step::kStage;
-  if (reduced_ < staged_ && reducible()) return Step::kReduce;
   if (gathered_ < reduced_ && part_ready()) return Step::kGather;
+  if (reduced_ < staged_ && reducible()) return Step::kReduce;
   if (gathered_ < end_) return Step::kNone;
   const bool exposed = own_.input.where != Shown::kSlot || own_.output.where != Shown::kSlot;
   return !exposed || all_finished(end_) ? Step::kEnd : Step::kNone;  // invariant 5
