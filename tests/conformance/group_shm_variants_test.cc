@@ -42,14 +42,21 @@ ShmOptions small_rounds(ShmOptions options) {
   return options;
 }
 
+ShmOptions far(ShmOptions options) {
+  options.thresholds.far = true;
+  return options;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shm, GroupSuite,
     testing::Values(shm_case("OneShot", false, forced(kNever, kNever, kPage)),
                     shm_case("Staged", true, forced(0, kNever, kPage)),
+                    shm_case("FarStaged", true, far(forced(0, kNever, kPage))),
                     shm_case("Read", true, forced(0, 1, kSlot)),
                     shm_case("ReadInRounds", false, small_rounds(forced(0, 1, kPage))),
                     shared_case("DirectOneShot", forced(kNever, kNever, kSlot)),
                     shared_case("DirectStaged", forced(0, kNever, kPage)),
+                    shared_case("DirectFar", far(forced(0, kNever, kPage))),
                     shared_case("DirectRead", small_rounds(forced(0, 1, kSlot)))),
     case_name);
 

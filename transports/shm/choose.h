@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "transports/group.h"
 
@@ -31,6 +32,7 @@ struct Thresholds {
   std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
   std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
   std::size_t stream = 8 << 20;  // from here on results of calls out of place bypass the cache
+  std::optional<bool> far = {};  // what the others are taken to be; not set: measured (distance.h)
 };
 
 struct Question {

@@ -46,6 +46,12 @@
 
 namespace echelon::shm {
 
+// What a ready line carries when not the payload itself.
+struct Announced {
+  ShownPair memory;         // the same in all rounds of a call
+  std::uint32_t probe = 0;  // distance.h
+};
+
 class Lane {
  public:
   Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index);
@@ -91,11 +97,16 @@ class Lane {
   void put(const Region& from, std::byte* slot);
   void reduce();
   void reduce_region(const Region& region, std::size_t slot_at);
+  void reduce_piece(const Piece& piece, std::byte* slot);
+  void reduce_past_cache(const Piece& piece, std::byte* slot);
   void gather();
   void gather_region(int owner, const Region& from, std::size_t slot_at);
   const std::byte* fetch_input(int member, const Piece& piece, std::size_t slot_at);
   void fetch_output(int owner, const Piece& piece, std::size_t slot_at);
-  ShownPair shown(int member, std::uint64_t round) const;
+  Announced announced(int member, std::uint64_t round) const;
+  std::uint32_t probe();
+  void read_probe(int member, std::uint64_t round);
+  bool far() const;
 
   bool gathers() const {
     return variant_ != Variant::kOneShot && work_.action != GroupAction::kReduceScatter;
@@ -141,6 +152,7 @@ class Lane {
   std::size_t reduce_at_ = 0;         // bytes of our region reduced in this round
   std::size_t gather_at_ = 0;         // bytes of the owner's region gathered
   std::size_t moved_ = 0;
+  std::uint64_t next_probe_ = 0;  // the first round that may have one
 };
 
 }  // namespace echelon::shm

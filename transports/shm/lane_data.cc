@@ -12,7 +12,12 @@ namespace {
 
 constexpr std::size_t kGatherBytes = std::size_t{128} << 10;  // in one step
 
-static_assert(sizeof(ShownPair) <= kInlineBytes);
+// From here on it matters how far the others are.
+constexpr std::size_t kFarFrom = std::size_t{64} << 10;
+
+constexpr std::size_t kPiece = 8192;  // in the first-level cache, on its way past it
+
+static_assert(sizeof(Announced) <= kInlineBytes);
 
 // The next `limit` bytes of a region of which `at` bytes are done.
 Region next_chunk(const Region& region, std::size_t at, std::size_t limit) {
@@ -22,15 +27,31 @@ Region next_chunk(const Region& region, std::size_t at, std::size_t limit) {
 
 }  // namespace
 
-ShownPair Lane::shown(int member, std::uint64_t round) const {
-  ShownPair pair;
-  std::memcpy(&pair, lines(member).ready[parity(round)].payload, sizeof pair);
-  return pair;
+Announced Lane::announced(int member, std::uint64_t round) const {
+  Announced out;
+  std::memcpy(&out, lines(member).ready[parity(round)].payload, sizeof out);
+  return out;
+}
+
+bool Lane::far() const {
+  return total_ >= kFarFrom && thresholds_.far.value_or(team_.distance.far());
+}
+
+// A probe is read in its round, so from the next round but one on nobody reads it any more.
+std::uint32_t Lane::probe() {
+  if (total_ < kFarFrom || staged_ < next_probe_ || !team_.distance.due()) return 0;
+  next_probe_ = staged_ + 2;
+  return team_.distance.write(team_.segments[team_.self].probe(index_));
+}
+
+void Lane::read_probe(int member, std::uint64_t round) {
+  if (total_ < kFarFrom || member == team_.self) return;
+  team_.distance.read(member, announced(member, round).probe, team_.segments[member].probe(index_));
 }
 
 void Lane::put(const Region& from, std::byte* slot) {
   pieces(work_.parts, from, [&](const Piece& piece) {
-    copy_block(slot + piece.position, work_.input + piece.input_offset, piece.bytes);
+    deliver(slot + piece.position, work_.input + piece.input_offset, piece.bytes, far());
   });
   moved_ += from.bytes();
 }
@@ -55,7 +76,8 @@ void Lane::reduce_in_line() {
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
-  std::memcpy(line.payload, &own_, sizeof own_);
+  const Announced shown{own_, probe()};
+  std::memcpy(line.payload, &shown, sizeof shown);
   const bool whole = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather;
   for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
     if (whole == (owner == team_.self))
@@ -69,6 +91,8 @@ void Lane::stage() {
 void Lane::reduce() {
   if (reduces()) {
     const Region whole = region(team_.self, reduced_);
+    for (int m = 0; m < team_.size() && reduce_at_ == 0 && !whole.empty(); ++m)
+      read_probe(m, reduced_);
     const Region chunk = next_chunk(whole, reduce_at_, chunk_);
     const std::size_t first = variant_ == Variant::kOneShot ? 0 : team_.self * block_;
     reduce_region(chunk, first + reduce_at_);
@@ -89,20 +113,36 @@ void Lane::reduce() {
 // Reduces `region` of all members, which is at slot_at in their slots.
 void Lane::reduce_region(const Region& region, std::size_t slot_at) {
   const bool to_slot = gathers() && own_.output.where == Shown::kSlot;
-  const std::size_t element = size_of(work_.dtype);
   std::byte* result = team_.segments[team_.self].result_slot(index_, parity(reduced_));
-  const std::size_t result_at = variant_ == Variant::kRead ? 0 : reduce_at_;
   pieces(work_.parts, region, [&](const Piece& piece) {
     for (int m = 0; m < team_.size(); ++m) sources_[m] = fetch_input(m, piece, slot_at);
-    if (team_.failure != ECH_OK) return;
-    std::byte* user = work_.output + piece.output_offset;
-    std::byte* out = to_slot || streaming_ ? result + result_at + piece.position : user;
-    echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / element);
-    deliver(user, out, piece.bytes, streaming_);
+    if (team_.failure == ECH_OK)
+      reduce_piece(piece, to_slot ? result + reduce_at_ + piece.position : nullptr);
   });
   const std::size_t taken = region.bytes() * (sources_.size() - 1);
   moved_ += taken;
   team_.bytes_taken += taken;
+}
+
+// Reduces sources_ to user memory, and to a slot, if any, where others read it.
+void Lane::reduce_piece(const Piece& piece, std::byte* slot) {
+  if (gathers() ? far() : streaming_) return reduce_past_cache(piece, slot);
+  std::byte* user = work_.output + piece.output_offset;
+  std::byte* out = slot != nullptr ? slot : user;
+  echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / size_of(work_.dtype));
+  deliver(user, out, piece.bytes, streaming_);
+}
+
+void Lane::reduce_past_cache(const Piece& piece, std::byte* slot) {
+  alignas(kLine) std::byte buffer[kPiece];
+  std::byte* user = work_.output + piece.output_offset;
+  for (std::size_t at = 0; at < piece.bytes; at += kPiece) {
+    const std::size_t bytes = std::min(kPiece, piece.bytes - at);
+    echelon::reduce(work_.dtype, work_.op, sources_, buffer, bytes / size_of(work_.dtype));
+    if (slot != nullptr) stream_copy(slot + at, buffer, bytes);
+    deliver(user + at, buffer, bytes, slot == nullptr || streaming_);
+    for (const std::byte*& source : sources_) source += bytes;
+  }
 }
 
 // Where a piece of a member's input can be loaded from. What only the kernel can read is copied
@@ -110,7 +150,7 @@ void Lane::reduce_region(const Region& region, std::size_t slot_at) {
 const std::byte* Lane::fetch_input(int member, const Piece& piece, std::size_t slot_at) {
   if (member == team_.self) return work_.input + piece.input_offset;
   const std::size_t at = slot_at + piece.position;
-  const Shown from = shown(member, reduced_).input;
+  const Shown from = announced(member, reduced_).memory.input;
   if (from.where == Shown::kSlot)
     return team_.segments[member].input_slot(index_, parity(reduced_)) + at;
   if (from.where != Shown::kAddress)
@@ -127,6 +167,7 @@ void Lane::gather() {
   if (gathers() && gather_from_ < team_.size()) {
     const int owner = (team_.self + gather_from_) % team_.size();
     const Region whole = region(owner, gathered_);
+    if (!reduces() && gather_at_ == 0 && !whole.empty()) read_probe(owner, gathered_);
     const Region chunk = next_chunk(whole, gather_at_, kGatherBytes);
     gather_region(owner, chunk, gather_at_);
     gather_at_ += chunk.bytes();
@@ -153,7 +194,7 @@ void Lane::gather_region(int owner, const Region& from, std::size_t slot_at) {
 // Brings a piece of what another owns to our output: its input in an allgather, else its output.
 void Lane::fetch_output(int owner, const Piece& piece, std::size_t slot_at) {
   std::byte* out = work_.output + piece.output_offset;
-  const ShownPair pair = shown(owner, gathered_);
+  const ShownPair pair = announced(owner, gathered_).memory;
   const Shown& from = reduces() ? pair.output : pair.input;
   const std::size_t offset = reduces() ? piece.output_offset : piece.input_offset;
   const Segment& segment = team_.segments[owner];

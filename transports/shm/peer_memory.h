@@ -25,7 +25,6 @@ struct Shown {
   std::uint32_t fd = 0;         // of the allocation
 };
 
-// What a ready line carries when not the payload itself.
 struct ShownPair {
   Shown input;
   Shown output;

@@ -27,7 +27,9 @@ std::size_t SegmentShape::control_bytes() const {
          round_up(sizeof(SegmentHeader) + sizeof(BellLine) + lanes * sizeof(LaneLines), kPage);
 }
 
-std::size_t SegmentShape::bytes() const { return control_bytes() + lanes * 4 * slot_bytes; }
+std::size_t SegmentShape::bytes() const {
+  return control_bytes() + lanes * (4 * slot_bytes + kProbeBytes);
+}
 
 Segment::Segment(Segment&& o) noexcept
     : fd_(std::move(o.fd_)), shape_(o.shape_), base_(std::exchange(o.base_, nullptr)) {}

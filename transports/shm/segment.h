@@ -49,7 +49,8 @@ struct alignas(kLine) SegmentHeader {
   std::uint32_t lanes;
 };
 
-inline constexpr std::size_t kBoardBytes = 4096;  // for notes between the ranks
+inline constexpr std::size_t kProbeBytes = 32 << 10;  // distance.h
+inline constexpr std::size_t kBoardBytes = 4096;      // for notes between the ranks
 
 // The same for all members of a group.
 struct SegmentShape {
@@ -86,6 +87,8 @@ class Segment {
   // Staging of a lane for rounds of one parity: what the others reduce, and what they gather.
   std::byte* input_slot(int lane, int parity) const { return slot(lane, parity); }
   std::byte* result_slot(int lane, int parity) const { return slot(lane, 2 + parity); }
+
+  std::byte* probe(int lane) const { return slot(shape_.lanes, 0) + lane * kProbeBytes; }
 
  private:
   static Segment map(Fd fd, const SegmentShape& shape);

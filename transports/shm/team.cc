@@ -21,6 +21,7 @@ Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members)
     : self(own),
       segments(std::move(mapped)),
       memory(pids(members)),
+      distance(own, static_cast<int>(members.size())),
       scratch(kScratch),
       members_(std::move(members)) {
   for (const Segment& segment : segments) bells_.push_back(&segment.bell());

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "transports/shm/bell.h"
-#include "transports/shm/choose.h"
+#include "transports/shm/distance.h"
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/segment.h"
 
@@ -29,6 +29,7 @@ class Team {
   const int self;
   const std::vector<Segment> segments;
   PeerMemory memory;
+  Distance distance;
   std::vector<std::byte> scratch;
   std::uint64_t bytes_taken = 0;  // from others
   ech_status failure = ECH_OK;    // set by a lane that could not read
