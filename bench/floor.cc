@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The floor of an allreduce of f32 between two ranks of a host: two threads, each bound to a core,
 // that copy and add with the library's kernels and tell each other by flags. Staged: the other's
-// buffers cannot be read, and everything goes through slots. Streamed: so it is, past the cache.
-// Shared: they can. Each number is of the block size that is best for it.
-// Usage: floor [bytes, such as 64KiB]...
+// buffers cannot be read, and everything goes through slots. Streamed: the same, but slots are
+// written past the cache. Shared: the other's buffers can be read. Each number is of the block size
+// that is best for it. Usage: floor [bytes, such as 64KiB]...
 #include <fmt/format.h>
 #include <sched.h>
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/group_data.h"
 #include "tests/conformance/group_suite.h"
+#include "transports/shm/address.h"
+#include "transports/shm/segment.h"
 #include "transports/shm/shm_group.h"
 
 namespace echelon::test {
@@ -12,6 +15,37 @@ GroupCase shm_case(const char* name, bool processes) {
 INSTANTIATE_TEST_SUITE_P(Shm, GroupSuite,
                          testing::Values(shm_case("Processes", true), shm_case("Threads", false)),
                          case_name);
+
+// Among threads the address of a header is good for all.
+bool knows_distance(const GroupRank& rank, int member) {
+  const auto address = shm::Address::parse(rank.board.address(member));
+  const auto* header = reinterpret_cast<const shm::SegmentHeader*>(address.header);
+  return reinterpret_cast<const shm::BellLine*>(header + 1)->finds_far.load() != 0;
+}
+
+// Who reads what others write finds out how far they are, and nobody has to be told by more than
+// the calls that are made: who only writes is told.
+void expect_readers_know(GroupAction action, std::size_t bytes, std::vector<bool> readers) {
+  run_group(shm_case("Threads", false), static_cast<int>(readers.size()), [&](GroupRank& rank) {
+    const Call call{action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, bytes, 0}}};
+    for (int i = 0; i < 100; ++i) {
+      Trial trial(call, rank);
+      rank.run(0, trial.work());
+    }
+    rank.board.barrier(rank.size);
+    for (int m = 0; m < rank.size; ++m)
+      EXPECT_EQ(knows_distance(rank, m), readers[m]) << "rank " << m << ", " << bytes << " bytes";
+    rank.board.barrier(rank.size);
+  });
+}
+
+TEST(ShmDistance, IsMeasuredByThoseWhoRead) {
+  constexpr std::size_t kSmall = 60 << 10, kLarge = 256 << 10;
+  expect_readers_know(GroupAction::kAllgather, kLarge, {false, true, true});
+  expect_readers_know(GroupAction::kReduceScatter, kLarge, {true, false, false});
+  expect_readers_know(GroupAction::kAllreduce, kLarge, {true, true, true});
+  expect_readers_know(GroupAction::kAllreduce, kSmall, {false, false, false});
+}
 
 }  // namespace
 }  // namespace echelon::test

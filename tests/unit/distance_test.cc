@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -56,6 +57,13 @@ TEST(Distance, IsNotFarWhereMemoryIsAsSlow) {
   EXPECT_TRUE(distance.far()) << "memory is quicker than that";
 }
 
+TEST(Distance, WhatTheClockCannotTellDoesNotCount) {
+  Distance distance(0, 2);
+  for (int i = 0; i < 16; ++i) distance.note({kNear, nanoseconds(0)});
+  EXPECT_FALSE(distance.known());
+  EXPECT_FALSE(distance.far());
+}
+
 TEST(Distance, AloneThereIsNobodyToBeFar) {
   Distance distance(0, 1);
   EXPECT_FALSE(distance.due());
@@ -70,17 +78,41 @@ TEST(Distance, OwnProbesAreNear) {
   EXPECT_FALSE(reader.far());
 }
 
-// Each has its turn: what is read by another one than whom it is for would be in that one's cache.
-TEST(Distance, ProbesAreForEachOfTheOthersInTurn) {
+// One reads it: for the next one it would be in that one's cache.
+TEST(Distance, AProbeIsForOneOfTheOthers) {
   alignas(4096) static std::byte probe[kProbeBytes];
   Distance writer(1, 4);
   std::vector<int> read(4);
-  for (int i = 0; i < 9; ++i) {
+  for (int i = 0; i < 300; ++i) {
     const std::uint32_t number = writer.write(probe);
-    for (int m = 0; m < 4; ++m) read[m] += Distance(m, 4).read(1, number, probe);
+    int readers = 0;
+    for (int m = 0; m < 4; ++m) {
+      const bool one = Distance(m, 4).read(1, number, probe);
+      readers += one;
+      read[m] += one;
+    }
+    EXPECT_EQ(readers, 1) << number;
   }
-  EXPECT_EQ(read, (std::vector{3, 0, 3, 3}));
+  EXPECT_EQ(read[1], 0);
+  for (const int m : {0, 2, 3}) EXPECT_NEAR(read[m], 100, 20) << m;
   EXPECT_FALSE(Distance(0, 4).read(1, 0, probe)) << "no probe";
+}
+
+// Of two sockets, ranks in order: among the first probes are those of both.
+TEST(Distance, TheFirstProbesAreOfNoNeighbourhood) {
+  alignas(4096) static std::byte probe[kProbeBytes];
+  constexpr int kRanks = 64;
+  std::vector<Distance> writers;
+  for (int m = 0; m < kRanks; ++m) writers.emplace_back(m, kRanks);
+  std::vector<int> near(kRanks), far(kRanks);
+  for (int i = 0; i < 16; ++i)
+    for (int w = 0; w < kRanks; ++w) {
+      const std::uint32_t number = writers[w].write(probe);
+      for (int m = 0; m < kRanks; ++m)
+        if (m != w && Distance(m, kRanks).read(w, number, probe))
+          ++(m / 32 == w / 32 ? near : far)[m];
+    }
+  for (int m = 0; m < kRanks; ++m) EXPECT_GE(std::min(near[m], far[m]), 4) << m;
 }
 
 }  // namespace

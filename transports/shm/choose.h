@@ -21,7 +21,8 @@ enum class Variant {
 // From here on the kernel copies, where it is to do so and nothing was measured.
 inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
-// Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members.
+// Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
+// for what only says how a member writes: far, far_from and stream.
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
@@ -31,8 +32,9 @@ struct Thresholds {
   std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
   std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
   std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
-  std::size_t stream = 8 << 20;  // from here on results of calls out of place bypass the cache
-  std::optional<bool> far = {};  // what the others are taken to be; not set: measured (distance.h)
+  std::size_t stream = 8 << 20;     // from here on results of calls out of place bypass the cache
+  std::size_t far_from = 64 << 10;  // from here on it matters how far the others are (distance.h)
+  std::optional<bool> far = {};     // what they are taken to be; not set: measured
 };
 
 struct Question {

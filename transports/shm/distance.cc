@@ -21,7 +21,8 @@ constexpr auto kPeriod = std::chrono::milliseconds(3);
 // bench/RESULTS.md, "ranks that share no cache".
 constexpr double kFar = 1.7;
 
-constexpr std::size_t kEnough = 4;  // samples, to say so
+constexpr std::uint32_t kScatter =
+    0x9E3779B1;  // 2^32 divided by the golden ratio (Knuth, TAOCP 6.4)
 
 constexpr std::size_t kPage = 4096;
 
@@ -48,8 +49,8 @@ std::uint32_t Distance::write(std::byte* probe) {
 
 bool Distance::read(int member, std::uint32_t number, const std::byte* probe) {
   if (number == 0) return false;
-  const auto turn = static_cast<int>(number % static_cast<std::uint32_t>(others_));
-  if ((member + 1 + turn) % (others_ + 1) != self_) return false;
+  const std::uint32_t turn = (number * kScatter >> 16) % static_cast<std::uint32_t>(others_);
+  if ((member + 1 + static_cast<int>(turn)) % (others_ + 1) != self_) return false;
   // The lines shall be waited for, not translations of addresses.
   for (std::size_t at = 0; at < kProbeBytes; at += kPage) sum_ += std::to_integer<int>(probe[at]);
   sum_ += static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());  // and code
@@ -62,13 +63,14 @@ bool Distance::read(int member, std::uint32_t number, const std::byte* probe) {
 }
 
 void Distance::note(const Sample& sample) {
+  if (sample.streamed <= Sample::Time::zero()) return;
   samples_[noted_++ % kKept] = sample;
   const std::size_t count = std::min(noted_, kKept);
-  const auto known = std::span(samples_).first(count);
-  const auto memory = std::ranges::min(known, {}, &Sample::streamed).streamed;
-  const auto far = std::ranges::count_if(
-      known, [&](const Sample& s) { return s.cached > kFar * memory; });
-  far_ = count >= kEnough && 3 * static_cast<std::size_t>(far) >= count;
+  const auto lately = std::span(samples_).first(count);
+  const auto memory = std::ranges::min(lately, {}, &Sample::streamed).streamed;
+  const auto far =
+      std::ranges::count_if(lately, [&](const Sample& s) { return s.cached > kFar * memory; });
+  far_ = known() && 3 * static_cast<std::size_t>(far) >= count;
 }
 
 }  // namespace echelon::shm

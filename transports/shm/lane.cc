@@ -101,6 +101,9 @@ void Lane::plan() {
   reduce_at_ = gather_at_ = 0;
   own_ = {};
   streaming_ = total_ >= thresholds_.stream && !is_in_place();
+  const bool matters = total_ >= thresholds_.far_from;
+  far_ = matters && thresholds_.far.value_or(team_.far());
+  probes_ = matters && !thresholds_.far;
   show();
   const std::size_t slot = team_.segments[0].shape().slot_bytes;
   const Question call{work_.action, total_, team_.size(), variant_ == Variant::kRead};
@@ -170,6 +173,7 @@ Lane::Step Lane::next() {
   if (!busy_) return Step::kNone;
   if (!planned_) return try_variant() ? Step::kPlan : Step::kNone;
   if (staged_ < end_ && staged_ <= gathered_ + 1 && all_finished(staged_ - 1)) return Step::kStage;
+  // What is there is gathered before more is reduced: it may still be in a cache.
   if (gathered_ < reduced_ && part_ready()) return Step::kGather;
   if (reduced_ < staged_ && reducible()) return Step::kReduce;
   if (gathered_ < end_) return Step::kNone;

@@ -10,7 +10,8 @@
 // uses those of parity r % 2.
 //
 // Invariants
-//  1. finished = r + 1 means: the owner of this line reads no slot or line of rounds <= r again.
+//  1. finished = r + 1 means: the owner of this line reads no slot, line or probe of rounds <= r
+//     again.
 //  2. A member stages round r only when all members have finished >= r - 1, that is, do not read
 //     round r - 2 any more, which used the same slots and line. Hence what is read in round r
 //     does not change until the reader has finished round r, and ready never passes r + 1 there.
@@ -103,10 +104,9 @@ class Lane {
   void gather_region(int owner, const Region& from, std::size_t slot_at);
   const std::byte* fetch_input(int member, const Piece& piece, std::size_t slot_at);
   void fetch_output(int owner, const Piece& piece, std::size_t slot_at);
-  Announced announced(int member, std::uint64_t round) const;
+  Announced announced(int member, std::uint64_t round) const;  // requires that it is ready there
   std::uint32_t probe();
   void read_probe(int member, std::uint64_t round);
-  bool far() const;
 
   bool gathers() const {
     return variant_ != Variant::kOneShot && work_.action != GroupAction::kReduceScatter;
@@ -137,6 +137,8 @@ class Lane {
   bool planned_ = false;
   bool in_line_ = false;      // the call goes in line
   bool streaming_ = false;    // results bypass the cache
+  bool far_ = false;          // what others load does
+  bool probes_ = false;       // and whether it had better is measured
   ShownPair own_;             // how the others read our memory
   std::size_t total_ = 0;     // bytes of the call
   std::size_t block_ = 0;     // bytes of one owner in one round

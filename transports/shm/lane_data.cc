@@ -12,10 +12,9 @@ namespace {
 
 constexpr std::size_t kGatherBytes = std::size_t{128} << 10;  // in one step
 
-// From here on it matters how far the others are.
-constexpr std::size_t kFarFrom = std::size_t{64} << 10;
-
-constexpr std::size_t kPiece = 8192;  // in the first-level cache, on its way past it
+// What goes past the cache is reduced into a buffer of so many bytes, in the first-level cache, and
+// streamed from there. Less than kLeastPiece in one place is not worth the fence.
+constexpr std::size_t kPiece = 8192, kLeastPiece = 1024;
 
 static_assert(sizeof(Announced) <= kInlineBytes);
 
@@ -33,25 +32,23 @@ Announced Lane::announced(int member, std::uint64_t round) const {
   return out;
 }
 
-bool Lane::far() const {
-  return total_ >= kFarFrom && thresholds_.far.value_or(team_.distance.far());
-}
-
 // A probe is read in its round, so from the next round but one on nobody reads it any more.
 std::uint32_t Lane::probe() {
-  if (total_ < kFarFrom || staged_ < next_probe_ || !team_.distance.due()) return 0;
+  if (!probes_ || staged_ < next_probe_ || !team_.distance.due()) return 0;
   next_probe_ = staged_ + 2;
   return team_.distance.write(team_.segments[team_.self].probe(index_));
 }
 
+// Requires that `member` is ready in that round.
 void Lane::read_probe(int member, std::uint64_t round) {
-  if (total_ < kFarFrom || member == team_.self) return;
-  team_.distance.read(member, announced(member, round).probe, team_.segments[member].probe(index_));
+  if (!probes_ || member == team_.self) return;
+  team_.read_probe(member, announced(member, round).probe, team_.segments[member].probe(index_));
 }
 
 void Lane::put(const Region& from, std::byte* slot) {
   pieces(work_.parts, from, [&](const Piece& piece) {
-    deliver(slot + piece.position, work_.input + piece.input_offset, piece.bytes, far());
+    deliver(slot + piece.position, work_.input + piece.input_offset, piece.bytes,
+            far_ && piece.bytes >= kLeastPiece);
   });
   moved_ += from.bytes();
 }
@@ -91,8 +88,8 @@ void Lane::stage() {
 void Lane::reduce() {
   if (reduces()) {
     const Region whole = region(team_.self, reduced_);
-    for (int m = 0; m < team_.size() && reduce_at_ == 0 && !whole.empty(); ++m)
-      read_probe(m, reduced_);
+    if (reduce_at_ == 0 && !whole.empty())
+      for (int m = 0; m < team_.size(); ++m) read_probe(m, reduced_);
     const Region chunk = next_chunk(whole, reduce_at_, chunk_);
     const std::size_t first = variant_ == Variant::kOneShot ? 0 : team_.self * block_;
     reduce_region(chunk, first + reduce_at_);
@@ -126,7 +123,9 @@ void Lane::reduce_region(const Region& region, std::size_t slot_at) {
 
 // Reduces sources_ to user memory, and to a slot, if any, where others read it.
 void Lane::reduce_piece(const Piece& piece, std::byte* slot) {
-  if (gathers() ? far() : streaming_) return reduce_past_cache(piece, slot);
+  const bool mapped = gathers() && variant_ != Variant::kRead;  // others load the result
+  if (mapped ? far_ && piece.bytes >= kLeastPiece : streaming_)
+    return reduce_past_cache(piece, slot);
   std::byte* user = work_.output + piece.output_offset;
   std::byte* out = slot != nullptr ? slot : user;
   echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / size_of(work_.dtype));

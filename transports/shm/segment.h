@@ -40,6 +40,7 @@ struct LaneLines {
 struct alignas(kLine) BellLine {
   std::atomic<std::uint32_t> sleeping;
   std::atomic<std::uint32_t> reads_peers;  // 0: not known yet, 1: no, 2: yes
+  std::atomic<std::uint32_t> finds_far;    // the others (distance.h); likewise
 };
 
 struct alignas(kLine) SegmentHeader {
@@ -88,6 +89,7 @@ class Segment {
   std::byte* input_slot(int lane, int parity) const { return slot(lane, parity); }
   std::byte* result_slot(int lane, int parity) const { return slot(lane, 2 + parity); }
 
+  // Of a lane, kProbeBytes.
   std::byte* probe(int lane) const { return slot(shape_.lanes, 0) + lane * kProbeBytes; }
 
  private:

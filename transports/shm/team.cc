@@ -50,4 +50,19 @@ Team::Readable Team::readable() {
   return readable_ = all ? Readable::kYes : Readable::kNo;
 }
 
+void Team::read_probe(int member, std::uint32_t number, const std::byte* probe) {
+  if (!distance.read(member, number, probe) || !distance.known()) return;
+  bells_[self]->finds_far.store(distance.far() ? 2 : 1, std::memory_order_relaxed);
+}
+
+bool Team::far() const {
+  int known = 0, far = 0;
+  for (const BellLine* bell : bells_) {
+    const std::uint32_t finds = bell->finds_far.load(std::memory_order_relaxed);
+    known += finds != 0 ? 1 : 0;
+    far += finds == 2 ? 1 : 0;
+  }
+  return far > 0 && 3 * far >= known;
+}
+
 }  // namespace echelon::shm

@@ -46,6 +46,12 @@ class Team {
     }
   }
 
+  // Reads a member's probe and tells the others what we know of the distance then.
+  void read_probe(int member, std::uint32_t number, const std::byte* probe);
+
+  // Whether a third or more of those who know find the others far. Who writes may not read.
+  bool far() const;
+
   // Whether every member can read every other's memory; unknown until all have tried.
   enum class Readable { kUnknown, kNo, kYes };
   Readable readable();
