@@ -21,8 +21,8 @@ constexpr auto kPeriod = std::chrono::milliseconds(3);
 // bench/RESULTS.md, "ranks that share no cache".
 constexpr double kFar = 1.7;
 
-constexpr std::uint32_t kScatter =
-    0x9E3779B1;  // 2^32 divided by the golden ratio (Knuth, TAOCP 6.4)
+// 2^32 divided by the golden ratio: Knuth, The Art of Computer Programming 3, 6.4.
+constexpr std::uint32_t kScatter = 0x9E3779B1;
 
 constexpr std::size_t kPage = 4096;
 
