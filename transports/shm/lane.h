@@ -137,8 +137,8 @@ class Lane {
   bool planned_ = false;
   bool in_line_ = false;      // the call goes in line
   bool streaming_ = false;    // results bypass the cache
-  bool far_ = false;          // what others load does
-  bool probes_ = false;       // and whether it had better is measured
+  bool far_ = false;          // the others are far: what they load is written past the cache
+  bool probes_ = false;       // how far they are is measured in this call
   ShownPair own_;             // how the others read our memory
   std::size_t total_ = 0;     // bytes of the call
   std::size_t block_ = 0;     // bytes of one owner in one round

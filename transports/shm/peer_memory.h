@@ -25,6 +25,7 @@ struct Shown {
   std::uint32_t fd = 0;         // of the allocation
 };
 
+// The two buffers of a call.
 struct ShownPair {
   Shown input;
   Shown output;
