@@ -309,8 +309,9 @@ TEST(Choice, AWantedPlanIsTakenAndGetsASegment) {
   EXPECT_EQ(c.reason, "asked for");
 }
 
-Shape crowded(double network) {
-  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, network}), true);
+Shape crowded(double network, std::vector<int> hosts = {2, 2, 2, 2}) {
+  const int size = static_cast<int>(hosts.size());
+  Shape shape = make_shape(layout_of({std::move(hosts), {size}, {}, network}), true);
   shape.cpus_per_rank = 0.25;
   return shape;
 }
@@ -336,6 +337,22 @@ TEST(Plans, KnowWhetherRanksWaitForTheNetwork) {
   shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, 10 * kGigabit}), true);
   EXPECT_FALSE(waits(shape, "native/ring@256KiB", 16e6)) << "messages of 32 KiB take 27 us";
   EXPECT_TRUE(waits(shape, "native/ring@1MiB", 16e6));
+}
+
+TEST(Plans, HaveHalfSegmentsWhereAFewOfThemWaitForTheNetwork) {
+  const auto segment = [](const Shape& shape, ech_collective collective, double bytes) {
+    return choose(shape, collective, bytes).best.recipe.segment;
+  };
+  const std::size_t small = 64 << 10, usual = 128 << 10;
+  const Shape two = crowded(kGigabit, {4, 4});
+  EXPECT_EQ(segment(two, ECH_ALLREDUCE, 1 << 20), small);
+  EXPECT_EQ(segment(two, ECH_ALLREDUCE, 4 << 20), small);
+  EXPECT_EQ(segment(two, ECH_ALLREDUCE, 512 << 10), usual) << "all of it is under way at once";
+  EXPECT_EQ(segment(two, ECH_ALLREDUCE, 8 << 20), usual) << "its begin and its end are little";
+  EXPECT_EQ(segment(two, ECH_BROADCAST, 1 << 20), usual) << "one direction";
+  EXPECT_EQ(segment(crowded(kGigabit), ECH_ALLREDUCE, 1 << 20), usual) << "messages of 16 KiB";
+  const Shape quick = crowded(10 * kGigabit, {4, 4});
+  EXPECT_EQ(segment(quick, ECH_ALLREDUCE, 1 << 20), usual) << "messages of 32 KiB take 27 us";
 }
 
 // Nor can a rank sleep while memory moves, by its own hand or by a GPU's.
