@@ -290,9 +290,23 @@ TEST(Rounds, AreFewOfTwoAndMoreOfOthers) {
   EXPECT_EQ(block(GroupAction::kAllreduce, 2, 512), 256u);
   EXPECT_EQ(block(GroupAction::kAllreduce, 8, 1023), 32u);
   EXPECT_EQ(block(GroupAction::kAllreduce, 8, 1024), 64u);
+  EXPECT_EQ(block(GroupAction::kAllreduce, 8, 32), 16u) << "two rounds";
+  EXPECT_EQ(block(GroupAction::kAllreduce, 8, 15), 32u) << "too little for two";
+  EXPECT_EQ(block(GroupAction::kAllreduce, 4, 64), 32u);
+  EXPECT_EQ(block(GroupAction::kAllreduce, 2, 64), 128u);
   EXPECT_EQ(block(GroupAction::kReduceScatter, 8, 64), 64u) << "nobody gathers";
   EXPECT_EQ(block(GroupAction::kAllgather, 8, 64), 512u) << "the slot has one owner's block";
   EXPECT_EQ(shm::SegmentShape{}.slot_bytes, 512u << 10);
+}
+
+TEST(Rounds, AreTwoOfWhatIsNotEven) {
+  for (const std::size_t share : {16385, 20000, 30001}) {
+    const shm::Question call{GroupAction::kAllreduce, 8 * share, 8, false};
+    const std::size_t block = shm::block_of_round(call, shm::Variant::kStaged, share, 512 << 10);
+    EXPECT_LT(block, share);
+    EXPECT_GE(2 * block, share);
+    EXPECT_EQ(block % shm::kLine, 0u);
+  }
 }
 
 }  // namespace

@@ -12,6 +12,10 @@ namespace {
 // Measured: bench/RESULTS.md, "slots that fill the cache".
 constexpr std::size_t kRoundsOfTwo = 2, kRoundsOfMore = 16;
 
+// Among more than two, a call of which each has so much to add up takes two rounds at least: ranks
+// that share a core stage while others add up. Measured: bench/RESULTS.md, "two rounds at least".
+constexpr std::size_t kTwoRoundsFrom = 16 << 10;
+
 }  // namespace
 
 std::size_t line_multiple(std::size_t bytes) {
@@ -25,7 +29,10 @@ std::size_t block_of_round(const Question& call, Variant variant, std::size_t sh
   const std::size_t block = line_multiple(slot / call.members);  // a slot holds one of each owner
   const std::size_t rounds = call.members > 2 ? kRoundsOfMore : kRoundsOfTwo;
   const bool in_turns = call.action == GroupAction::kAllreduce;
-  return in_turns && share < rounds * block ? line_multiple(block / 2) : block;
+  if (!in_turns || share >= rounds * block) return block;
+  const std::size_t half = line_multiple(block / 2);
+  if (call.members <= 2 || share < kTwoRoundsFrom) return half;
+  return std::min(half, line_multiple((share + 1) / 2 + kLine - 1));
 }
 
 }  // namespace echelon::shm
