@@ -7,11 +7,11 @@ ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tune
   ShmOptions out;
   shm::Thresholds& t = out.thresholds;
   const bool measured = single_copy == "auto";
-  t.read_pair = shm::kSingleCopyFrom;
+  if (single_copy != "off") t.read_pair = shm::kSingleCopyFrom;
   if (single_copy == "on") t.read = shm::kSingleCopyFrom;
-  if (single_copy == "off") t.read_pair = TunedThresholds::kNever;
   if (measured) t.read = tuned.read.value_or(t.read);
   if (measured) t.read_pair = tuned.read_pair.value_or(t.read_pair);
+  if (measured && !tuned.read_pair) t.read_pair_to = shm::kSingleCopyTo;
   // One size for hosts with two ranks and with more: the file holds for as many as it names.
   t.one_shot = tuned.one_shot.value_or(t.one_shot);
   t.one_shot_pair = tuned.one_shot.value_or(t.one_shot_pair);

@@ -83,15 +83,17 @@ class SingleCopy : public testing::Test {
   }
 };
 
-TEST_F(SingleCopy, IsForBroadcastsOfTwoRanks) {
+TEST_F(SingleCopy, IsForSmallBroadcastsOfTwoRanks) {
   expect_reads(2, "auto", 64 << 10, true);
-  expect_reads(2, "auto", 1 << 20, true);
+  expect_reads(2, "auto", 128 << 10, true);
+  expect_reads(2, "auto", 1 << 20, false);
   expect_reads(2, "auto", 32 << 10, false);
-  expect_reads(3, "auto", 1 << 20, false);
+  expect_reads(3, "auto", 64 << 10, false);
 }
 
 TEST_F(SingleCopy, IsAsOneAsksForIt) {
-  expect_reads(2, "off", 1 << 20, false);
+  expect_reads(2, "off", 64 << 10, false);
+  expect_reads(2, "on", 1 << 20, true);
   expect_reads(3, "on", 1 << 20, true);
 }
 

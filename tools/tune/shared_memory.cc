@@ -59,20 +59,23 @@ Way beyond(std::optional<std::size_t> TunedThresholds::*threshold, std::size_t T
   return {threshold, with(base, field, kNever), with(base, field, 0), 0, 0, base.*field};
 }
 
-// Of two ranks, what only copies has a threshold of its own.
+// Of two ranks, broadcasts have a threshold of their own.
 Way read(const Thresholds& base, int members) {
   Way way = beyond(&TunedThresholds::read, &Thresholds::read, base);
   way.least = 64 << 10;
   way.most = 16 << 20;
-  if (members > 2) way.kinds = {Kind::kAllreduce, Kind::kAllgather, Kind::kBroadcast};
+  way.kinds = {Kind::kAllreduce, Kind::kAllgather};
+  if (members > 2) way.kinds.push_back(Kind::kBroadcast);
   return way;
 }
 
+// Built in is a range, which is kept where the kernel does not copy quicker all the way up.
 Way read_pair(const Thresholds& base, int) {
   Way way = beyond(&TunedThresholds::read_pair, &Thresholds::read_pair, base);
+  way.large.read_pair_to = way.usual = kNever;
   way.least = 16 << 10;
   way.most = 16 << 20;
-  way.kinds = {Kind::kAllgather, Kind::kBroadcast};
+  way.kinds = {Kind::kBroadcast};
   return way;
 }
 

@@ -82,8 +82,12 @@ std::size_t Lane::largest_share() const {
   return std::ranges::max(shares_, {}, &Region::bytes).bytes();
 }
 
+bool Lane::is_broadcast() const {
+  return work_.action == GroupAction::kAllgather && largest_share() == total_;
+}
+
 bool Lane::try_variant() {
-  Question question{work_.action, deciding_bytes(), team_.size(), false};
+  Question question{work_.action, deciding_bytes(), team_.size(), false, is_broadcast()};
   variant_ = choose(question, thresholds_);
   question.can_read_peers = true;
   const Variant best = choose(question, thresholds_);
