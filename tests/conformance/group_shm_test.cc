@@ -25,10 +25,11 @@ bool knows_distance(const GroupRank& rank, int member) {
 
 // Who reads what others write finds out how far they are, and nobody has to be told by more than
 // the calls that are made: who only writes is told.
-void expect_readers_know(GroupAction action, std::size_t bytes, std::vector<bool> readers) {
+void expect_readers_know(GroupAction action, std::size_t bytes, std::vector<bool> readers,
+                         int calls = 100) {
   run_group(shm_case("Threads", false), static_cast<int>(readers.size()), [&](GroupRank& rank) {
     const Call call{action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, bytes, 0}}};
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < calls; ++i) {
       Trial trial(call, rank);
       rank.run(0, trial.work());
     }
@@ -45,6 +46,13 @@ TEST(ShmDistance, IsMeasuredByThoseWhoRead) {
   expect_readers_know(GroupAction::kReduceScatter, kLarge, {true, false, false});
   expect_readers_know(GroupAction::kAllreduce, kLarge, {true, true, true});
   expect_readers_know(GroupAction::kAllreduce, kSmall, {false, false, false});
+}
+
+// A probe takes longer than a small call.
+TEST(ShmDistance, IsMeasuredInFewOfManySmallCalls) {
+  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {true, true}, 3000);
+  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {false, false}, 500);
+  expect_readers_know(GroupAction::kAllreduce, 2 << 10, {false, false}, 3000);
 }
 
 }  // namespace

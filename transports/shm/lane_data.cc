@@ -16,6 +16,10 @@ constexpr std::size_t kGatherBytes = std::size_t{128} << 10;  // in one step
 // streamed from there. Less than kLeastPiece in one place is not worth the fence.
 constexpr std::size_t kPiece = 8192, kLeastPiece = 1024;
 
+// A probe takes longer than a call of less than so many bytes: one in so many rounds of those.
+constexpr std::size_t kProbedAlways = std::size_t{64} << 10;
+constexpr std::uint64_t kRoundsPerProbe = 256;
+
 static_assert(sizeof(Announced) <= kInlineBytes);
 
 // The next `limit` bytes of a region of which `at` bytes are done.
@@ -34,7 +38,8 @@ Announced Lane::announced(int member, std::uint64_t round) const {
 
 // A probe is read in its round, so from the next round but one on nobody reads it any more.
 std::uint32_t Lane::probe() {
-  if (!probes_ || staged_ < next_probe_ || !team_.distance.due()) return 0;
+  const std::uint64_t apart = total_ < kProbedAlways ? kRoundsPerProbe : 0;
+  if (!probes_ || staged_ < next_probe_ + apart || !team_.distance.due()) return 0;
   next_probe_ = staged_ + 2;
   return team_.distance.write(team_.segments[team_.self].probe(index_));
 }
