@@ -22,7 +22,7 @@ constexpr double kSmallestMessage = 16 << 10;
 constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
 
 // Half the smallest segment, for allreduces of so many of them that wait for the network, in
-// messages of a whole piece: bench/RESULTS.md, "Segments of 64 KiB".
+// messages of a whole piece (kPiece of model.cc): bench/RESULTS.md, "Segments of 64 KiB".
 constexpr std::size_t kHalfSegment = kSmallestSegment / 2;
 constexpr double kFewestHalves = 16, kMostHalves = 64, kWholeMessage = 32 << 10;
 

@@ -91,6 +91,30 @@ TEST_F(SingleCopy, IsForSmallBroadcastsOfTwoRanks) {
   expect_reads(3, "auto", 64 << 10, false);
 }
 
+int reads_of_an_allgather(const World& world, int rank, const char* setting) {
+  constexpr std::size_t kPart = 64 << 10;
+  setenv("ECHELON_SINGLE_COPY", setting, 1);
+  Comm comm = make_comm(world, {rank, 2}, options_with(20));
+  const std::vector<unsigned char> mine(kPart, 7);
+  std::vector<unsigned char> all(2 * kPart);
+  const auto allgather = [&] {
+    return ech_allgather(mine.data(), all.data(), kPart, ECH_UINT8, comm.get());
+  };
+  EXPECT_EQ(allgather(), ECH_OK);  // by when all have told whether they may read
+  const int before = reads;
+  EXPECT_EQ(allgather(), ECH_OK);
+  EXPECT_EQ(all, std::vector<unsigned char>(2 * kPart, 7));
+  return reads - before;
+}
+
+TEST_F(SingleCopy, IsNotForAllgathersUnlessAskedFor) {
+  const World world, other;
+  run_processes(2, [&](int rank) {
+    EXPECT_EQ(reads_of_an_allgather(world, rank, "auto"), 0);
+    EXPECT_GT(reads_of_an_allgather(other, rank, "on"), 0);
+  });
+}
+
 TEST_F(SingleCopy, IsAsOneAsksForIt) {
   expect_reads(2, "off", 64 << 10, false);
   expect_reads(2, "on", 1 << 20, true);

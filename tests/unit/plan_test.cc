@@ -347,6 +347,8 @@ TEST(Plans, HaveHalfSegmentsWhereAFewOfThemWaitForTheNetwork) {
   const Shape two = crowded(kGigabit, {4, 4});
   EXPECT_EQ(segment(two, ECH_ALLREDUCE, 1 << 20), small);
   EXPECT_EQ(segment(two, ECH_ALLREDUCE, 4 << 20), small);
+  EXPECT_EQ(segment(two, ECH_ALLREDUCE, (1 << 20) - 4), usual);
+  EXPECT_EQ(segment(two, ECH_ALLREDUCE, (4 << 20) + 4), usual);
   EXPECT_EQ(segment(two, ECH_ALLREDUCE, 512 << 10), usual) << "all of it is under way at once";
   EXPECT_EQ(segment(two, ECH_ALLREDUCE, 8 << 20), usual) << "its begin and its end are little";
   EXPECT_EQ(segment(two, ECH_BROADCAST, 1 << 20), usual) << "one direction";

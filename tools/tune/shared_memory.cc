@@ -38,6 +38,7 @@ struct Way {
   std::size_t usual;                             // the first size of the way for large ones
   std::vector<Kind> kinds = {Kind::kAllreduce};  // whose times are multiplied
   bool shared = false;                           // buffers
+  bool needs_all = false;                        // nothing is said before `most` was tried
 };
 
 Thresholds with(Thresholds base, std::size_t Thresholds::*field, std::size_t value) {
@@ -69,10 +70,11 @@ Way read(const Thresholds& base, int members) {
   return way;
 }
 
-// Built in is a range, which is kept where the kernel does not copy quicker all the way up.
+// Built in is a range, which is kept unless the kernel is seen to copy quicker all the way up.
 Way read_pair(const Thresholds& base, int) {
   Way way = beyond(&TunedThresholds::read_pair, &Thresholds::read_pair, base);
   way.large.read_pair_to = way.usual = kNever;
+  way.needs_all = true;
   way.least = 16 << 10;
   way.most = 16 << 20;
   way.kinds = {Kind::kBroadcast};
@@ -177,7 +179,7 @@ class Measurement {
   // Nothing where the built-in size is as good, or time was up.
   std::optional<std::size_t> find(const Way& way) {
     const std::size_t most = std::min(way.most, largest_);
-    if (most < way.least) return std::nullopt;
+    if (most < (way.needs_all ? way.most : way.least)) return std::nullopt;
     Duel duel(comm_, way, most);
     std::vector<std::size_t> sizes;
     std::vector<TwoWays> times;

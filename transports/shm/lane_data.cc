@@ -16,7 +16,7 @@ constexpr std::size_t kGatherBytes = std::size_t{128} << 10;  // in one step
 // streamed from there. Less than kLeastPiece in one place is not worth the fence.
 constexpr std::size_t kPiece = 8192, kLeastPiece = 1024;
 
-// A probe takes longer than a call of less than so many bytes: one in so many rounds of those.
+// A probe can take longer than a call of less than so many bytes: one in so many rounds of those.
 constexpr std::size_t kProbedAlways = std::size_t{64} << 10;
 constexpr std::uint64_t kRoundsPerProbe = 256;
 
