@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // What only UCX has: settings, and what it says when they do not fit. Apart from the suite,
 // which forks and so wants a process that has not used UCX.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <filesystem>
+#include <fstream>
 #include <thread>
+#include <vector>
 
 #include "lib/base/error.h"
+#include "tests/support/temp_folder.h"
 #include "transports/ucx/ucx.h"
 #include "transports/ucx/ucx_address.h"
+#include "transports/ucx/ucx_leftovers.h"
 
 namespace echelon::test {
 namespace {
@@ -168,6 +176,42 @@ TEST(UcxTransportTest, WhatALeavingPeerSentCanStillBeReceived) {
   ASSERT_TRUE(late.done);
   EXPECT_EQ(late.status, ECH_OK);
   EXPECT_EQ(received, value);
+}
+
+TEST(UcxLeftovers, AreRemovedByRanksThatComeTogether) {
+  constexpr int kRanks = 4;
+  const TempFolder folder("leftovers");
+  const std::string left = folder.file("ucx_shm_posix_left");
+  for (int round = 0; round < 200; ++round) {
+    std::ofstream(left) << "x";
+    std::barrier together(kRanks);
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < kRanks; ++rank)
+      ranks.emplace_back([&] {
+        together.arrive_and_wait();
+        remove_ucx_leftovers(folder.file(""));
+      });
+    for (std::thread& rank : ranks) rank.join();
+    ASSERT_FALSE(std::filesystem::exists(left)) << "round " << round;
+  }
+}
+
+// Who has a lease of a file is told by a signal when another opens it.
+TEST(UcxLeftovers, MayBeLookedAtByOthersMeanwhile) {
+  const TempFolder folder("leftovers");
+  const std::string left = folder.file("ucx_shm_posix_left");
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    while (!over) close(open(left.c_str(), O_RDONLY | O_NONBLOCK));
+  });
+  for (int round = 0; round < 2000; ++round) {
+    std::ofstream(left) << "x";
+    remove_ucx_leftovers(folder.file(""));
+  }
+  over = true;
+  other.join();
+  remove_ucx_leftovers(folder.file(""));
+  EXPECT_FALSE(std::filesystem::exists(left));
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 namespace echelon {
 
 // Removes from `folder` the segments of this user that no process has open or mapped. Whoever makes
-// one has it open until its name is gone, so none that is in use is taken away. Never throws.
+// one has it open until its name is gone, so none that is in use is taken away. Does nothing while
+// another process does the same. Never throws.
 void remove_ucx_leftovers(const std::string& folder = "/dev/shm") noexcept;
 
 }  // namespace echelon
