@@ -16,15 +16,15 @@
 namespace echelon {
 namespace {
 
-constexpr std::size_t kSmallestSegment = 128 << 10;
+constexpr std::size_t kUsualSegment = 128 << 10;  // and larger
 constexpr std::size_t kLargestSegment = 16 << 20;
 constexpr double kSmallestMessage = 16 << 10;
 constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
 
-// Half the smallest segment, for allreduces of so many of them that wait for the network, in
-// messages of a whole piece (kPiece of model.cc): bench/RESULTS.md, "Segments of 64 KiB".
-constexpr std::size_t kHalfSegment = kSmallestSegment / 2;
-constexpr double kFewestHalves = 16, kMostHalves = 64, kWholeMessage = 32 << 10;
+// Smaller ones are for allreduces of so many bytes only that wait for the network in messages of a
+// whole piece (kPiece of model.cc): bench/RESULTS.md, "Segments of 64 KiB".
+constexpr std::size_t kSmallestSegment = kUsualSegment / 2;
+constexpr double kSmallestFrom = 1 << 20, kSmallestTo = 4 << 20, kWholeMessage = 32 << 10;
 
 // What a tier, the last or another, does in `collective`.
 std::vector<GroupAction> actions(ech_collective collective, bool last) {
@@ -199,11 +199,9 @@ bool calm(const Candidate& c) {
   return p.overhead <= kCalm && (p.message == 0 || p.message >= kSmallestMessage);
 }
 
-// Whether an allreduce gets segments of half the smallest size, given what is predicted for those.
-bool takes_halves(const Prediction& p, double bytes) {
-  const double halves = bytes / kHalfSegment;
-  return halves >= kFewestHalves && halves <= kMostHalves && p.waits_for_network &&
-         p.message >= kWholeMessage;
+// Whether an allreduce may have the smallest segments, given what is predicted for those.
+bool suits_smallest(const Prediction& p) {
+  return p.waits_for_network && p.message >= kWholeMessage;
 }
 
 // The recipe with the segment size that serves it best. Of sizes alike the smallest that is calm,
@@ -214,14 +212,14 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
   // One call does it all, and divides it as is best there.
   const bool is_whole = recipe.algorithms == std::vector{Algorithm::kNative};
   std::vector<Candidate> sizes;
-  const bool two_ways = collective == ECH_ALLREDUCE;
-  for (std::size_t size = two_ways ? kHalfSegment : kSmallestSegment; size <= kLargestSegment;
+  const bool few = collective == ECH_ALLREDUCE && bytes >= kSmallestFrom && bytes <= kSmallestTo;
+  for (std::size_t size = few ? kSmallestSegment : kUsualSegment; size <= kLargestSegment;
        size *= 2) {
     if (recipe.segment != 0 || is_whole || static_cast<double>(size) >= bytes) break;
     Recipe cut = recipe;
     cut.segment = size;
     const Prediction prediction = predict(shape, cut, collective, bytes);
-    if (size > kHalfSegment || takes_halves(prediction, bytes)) sizes.push_back({cut, prediction});
+    if (size >= kUsualSegment || suits_smallest(prediction)) sizes.push_back({cut, prediction});
   }
   sizes.push_back({recipe, predict(shape, recipe, collective, bytes)});
   const Prediction least = std::ranges::min(sizes, {}, seconds).prediction;
