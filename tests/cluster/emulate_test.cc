@@ -213,6 +213,8 @@ TEST_F(Emulate, HostsCanBeStopped) {
   cluster::Command command;
   command.argv = {"sleep", "100"};
   const pid_t first = cluster.spawn(0, command), second = cluster.spawn(1, command);
+  for (pid_t pid : {first, second})
+    while (state_of(pid) != 'S') usleep(1000);  // until then they start
   cluster.stop(1);
   while (state_of(second) != 'T') usleep(1000);
   EXPECT_EQ(state_of(first), 'S');
