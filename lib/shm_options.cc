@@ -6,12 +6,8 @@ namespace echelon {
 ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned) {
   ShmOptions out;
   shm::Thresholds& t = out.thresholds;
-  const bool measured = single_copy == "auto";
-  if (single_copy != "off") t.read_pair = shm::kSingleCopyFrom;
   if (single_copy == "on") t.read = shm::kSingleCopyFrom;
-  if (measured) t.read = tuned.read.value_or(t.read);
-  if (measured) t.read_pair = tuned.read_pair.value_or(t.read_pair);
-  if (measured && !tuned.read_pair) t.read_pair_to = shm::kSingleCopyTo;
+  if (single_copy == "auto") t.read = tuned.read.value_or(t.read);
   // One size for hosts with two ranks and with more: the file holds for as many as it names.
   t.one_shot = tuned.one_shot.value_or(t.one_shot);
   t.one_shot_pair = tuned.one_shot.value_or(t.one_shot_pair);

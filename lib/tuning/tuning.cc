@@ -10,10 +10,9 @@
 
 namespace echelon {
 
-const std::array<TunedThresholds::Key, 5> TunedThresholds::kKeys = {
+const std::array<TunedThresholds::Key, 4> TunedThresholds::kKeys = {
     {{"one_shot", &TunedThresholds::one_shot},
      {"read", &TunedThresholds::read},
-     {"read_pair", &TunedThresholds::read_pair},
      {"direct", &TunedThresholds::direct},
      {"stream", &TunedThresholds::stream}}};
 

@@ -33,17 +33,16 @@ struct TunedPlan {
 struct TunedThresholds {
   static constexpr std::size_t kNever = SIZE_MAX;
 
-  std::optional<std::size_t> one_shot;   // the largest allreduce in one shot; 0: none
-  std::optional<std::size_t> read;       // the smallest call that the kernel copies
-  std::optional<std::size_t> read_pair;  // and broadcast of two
-  std::optional<std::size_t> direct;     // from here on shared buffers are read in place
-  std::optional<std::size_t> stream;     // from here on results bypass the cache
+  std::optional<std::size_t> one_shot;  // the largest allreduce in one shot; 0: none
+  std::optional<std::size_t> read;      // the smallest call that the kernel copies
+  std::optional<std::size_t> direct;    // from here on shared buffers are read in place
+  std::optional<std::size_t> stream;    // from here on results bypass the cache
 
   struct Key {
     std::string_view name;
     std::optional<std::size_t> TunedThresholds::*value;
   };
-  static const std::array<Key, 5> kKeys;
+  static const std::array<Key, 4> kKeys;
 
   friend bool operator==(const TunedThresholds&, const TunedThresholds&) = default;
 };

@@ -261,8 +261,7 @@ TEST(SharedAlloc, FindsWhatItGave) {
 
 TEST(Choose, FollowsTheThresholds) {
   using shm::Variant;
-  const shm::Thresholds t{
-      .one_shot = 100, .one_shot_pair = 200, .read = 900, .read_pair = 500, .read_pair_to = 600};
+  const shm::Thresholds t{.one_shot = 100, .one_shot_pair = 200, .read = 900};
   const auto variant = [&](GroupAction action, std::size_t bytes, int members, bool can) {
     return shm::choose({action, bytes, members, can}, t);
   };
@@ -277,16 +276,6 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 899, 4, true), Variant::kStaged);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, true), Variant::kRead);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, false), Variant::kStaged);
-  const auto broadcast = [&](std::size_t bytes, int members, bool can) {
-    return shm::choose({GroupAction::kAllgather, bytes, members, can, true}, t);
-  };
-  EXPECT_EQ(broadcast(499, 2, true), Variant::kStaged);
-  EXPECT_EQ(broadcast(500, 2, true), Variant::kRead);
-  EXPECT_EQ(broadcast(600, 2, true), Variant::kRead);
-  EXPECT_EQ(broadcast(500, 2, false), Variant::kStaged);
-  EXPECT_EQ(broadcast(601, 2, true), Variant::kStaged) << "slots are quicker";
-  EXPECT_EQ(broadcast(600, 3, true), Variant::kStaged);
-  EXPECT_EQ(broadcast(900, 3, true), Variant::kRead);
 }
 
 // In slots of 512 KiB, KiB: two ranks have 256 of a round each, which leave their cores' caches.

@@ -32,7 +32,7 @@ ShmOptions forced(std::size_t one_shot, std::size_t read, std::size_t slot_bytes
   ShmOptions options;
   options.shape.slot_bytes = slot_bytes;
   options.thresholds.one_shot = options.thresholds.one_shot_pair = one_shot;
-  options.thresholds.read = options.thresholds.read_pair = read;
+  options.thresholds.read = read;
   options.thresholds.direct = 1;
   options.thresholds.stream = 1 << 16;
   return options;

@@ -83,12 +83,11 @@ class SingleCopy : public testing::Test {
   }
 };
 
-TEST_F(SingleCopy, IsForSmallBroadcastsOfTwoRanks) {
-  expect_reads(2, "auto", 64 << 10, true);
-  expect_reads(2, "auto", 128 << 10, true);
+TEST_F(SingleCopy, IsNotForBroadcastsUnlessAskedFor) {
+  expect_reads(2, "auto", 64 << 10, false);
   expect_reads(2, "auto", 1 << 20, false);
-  expect_reads(2, "auto", 32 << 10, false);
-  expect_reads(3, "auto", 64 << 10, false);
+  expect_reads(2, "on", 32 << 10, false);
+  expect_reads(2, "on", 64 << 10, true);
 }
 
 int reads_of_an_allgather(const World& world, int rank, const char* setting) {

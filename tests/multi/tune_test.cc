@@ -57,7 +57,7 @@ TEST_F(Tune, WritesAFileThatPerfUses) {
   EXPECT_NE(text.find("collective = \"allreduce\"\nabove = 4\nup_to = 1024\n"), text.npos) << text;
   EXPECT_NE(text.find("collective = \"broadcast\"\nabove = 1024\nup_to = 262144\n"), text.npos)
       << text;
-  EXPECT_EQ(text.find("read_pair"), text.npos) << "not all sizes were tried: " << text;
+  EXPECT_EQ(text.find("\nread = "), text.npos) << "not all sizes were tried: " << text;
   EXPECT_FALSE(std::filesystem::exists(file_ + ".part"));
   // What it says is used, whatever it says.
   put(file_, with_plan(text, "direct"));

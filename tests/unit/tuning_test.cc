@@ -143,22 +143,18 @@ TEST(TunedThresholds, AreThoseOfSharedMemory) {
   TunedThresholds tuned;
   const shm::Thresholds built_in = shm_options("auto", tuned).thresholds;
   EXPECT_EQ(built_in.one_shot, shm::Thresholds().one_shot);
-  EXPECT_EQ((std::array{built_in.read_pair, built_in.read_pair_to}),
-            (std::array{shm::kSingleCopyFrom, shm::kSingleCopyTo}));
-  tuned = {.one_shot = 1, .read = 2, .read_pair = 3, .direct = 4, .stream = 5};
+  EXPECT_EQ(built_in.read, SIZE_MAX);
+  tuned = {.one_shot = 1, .read = 2, .direct = 3, .stream = 4};
   const shm::Thresholds t = shm_options("auto", tuned).thresholds;
-  EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.read_pair, t.direct, t.stream}),
-            (std::array<std::size_t, 6>{1, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(t.read_pair_to, SIZE_MAX) << "what was measured holds from there on";
+  EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.direct, t.stream}),
+            (std::array<std::size_t, 5>{1, 1, 2, 3, 4}));
 }
 
 TEST(TunedThresholds, GiveWayToWhatIsAskedForOfSingleCopy) {
-  const TunedThresholds tuned{.one_shot = 1, .read = 2, .read_pair = 3, .direct = {}, .stream = {}};
+  const TunedThresholds tuned{.one_shot = 1, .read = 2, .direct = {}, .stream = {}};
   const shm::Thresholds on = shm_options("on", tuned).thresholds;
   const shm::Thresholds off = shm_options("off", tuned).thresholds;
-  EXPECT_EQ((std::array{on.read, on.read_pair, on.read_pair_to}),
-            (std::array{shm::kSingleCopyFrom, shm::kSingleCopyFrom, SIZE_MAX}));
-  EXPECT_EQ((std::array{off.read, off.read_pair}), (std::array{SIZE_MAX, SIZE_MAX}));
+  EXPECT_EQ((std::array{on.read, off.read}), (std::array{shm::kSingleCopyFrom, SIZE_MAX}));
   EXPECT_EQ((std::array{on.one_shot, off.one_shot}), (std::array<std::size_t, 2>{1, 1}));
 }
 

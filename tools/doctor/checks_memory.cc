@@ -46,9 +46,9 @@ std::string who_refuses(const View& view) {
 
 std::string remedy_for_vm_readv(const View& view) {
   if (view.number("/proc/sys/kernel/yama/ptrace_scope").value_or(0) > 0)
-    return "sysctl kernel.yama.ptrace_scope=0, or ECHELON_SINGLE_COPY=off";
+    return "sysctl kernel.yama.ptrace_scope=0, or no ECHELON_SINGLE_COPY=on";
   return "in a container: --cap-add SYS_PTRACE or a seccomp profile that allows it; or "
-         "ECHELON_SINGLE_COPY=off";
+         "no ECHELON_SINGLE_COPY=on";
 }
 
 }  // namespace
@@ -79,12 +79,9 @@ Finding check_vm_readv(const View& view) {
   if (attempt.good()) return ok("allowed");
   const std::string found =
       fmt::format("process_vm_readv: {}, by {}", text_of(attempt), who_refuses(view));
-  const std::string& wanted = view.probes.options.single_copy;
-  if (wanted == "off") return ok(found + "; not used with ECHELON_SINGLE_COPY=off");
-  return costs(found,
-               wanted == "on" ? "large calls take the way through slots"
-                              : "broadcasts between two ranks of a host take twice as long",
-               remedy_for_vm_readv(view));
+  if (view.probes.options.single_copy != "on")
+    return ok(found + "; not used unless ECHELON_SINGLE_COPY=on or a tuning file asks for it");
+  return costs(found, "large calls take the way through slots", remedy_for_vm_readv(view));
 }
 
 Finding check_dev_shm(const View& view) {

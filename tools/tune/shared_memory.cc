@@ -60,24 +60,13 @@ Way beyond(std::optional<std::size_t> TunedThresholds::*threshold, std::size_t T
   return {threshold, with(base, field, kNever), with(base, field, 0), 0, 0, base.*field};
 }
 
-// Of two ranks, broadcasts have a threshold of their own.
-Way read(const Thresholds& base, int members) {
+// What is quicker up to some size need not be beyond it.
+Way read(const Thresholds& base, int) {
   Way way = beyond(&TunedThresholds::read, &Thresholds::read, base);
   way.least = 64 << 10;
   way.most = 16 << 20;
-  way.kinds = {Kind::kAllreduce, Kind::kAllgather};
-  if (members > 2) way.kinds.push_back(Kind::kBroadcast);
-  return way;
-}
-
-// Built in is a range, which is kept unless the kernel is seen to copy quicker all the way up.
-Way read_pair(const Thresholds& base, int) {
-  Way way = beyond(&TunedThresholds::read_pair, &Thresholds::read_pair, base);
-  way.large.read_pair_to = way.usual = kNever;
+  way.kinds = {Kind::kAllreduce, Kind::kAllgather, Kind::kBroadcast};
   way.needs_all = true;
-  way.least = 16 << 10;
-  way.most = 16 << 20;
-  way.kinds = {Kind::kBroadcast};
   return way;
 }
 
@@ -226,8 +215,7 @@ MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t larges
   const int members = static_cast<int>(comm.max(HostGroup(comm, {}).size()));
   if (members == 1) return out;
   Measurement measurement(comm, largest, seconds);
-  for (const auto way_of : {one_shot, read, read_pair, direct, stream}) {
-    if (way_of == read_pair && members > 2) continue;
+  for (const auto way_of : {one_shot, read, direct, stream}) {
     const Way way = way_of(shm_options("auto", out.thresholds).thresholds, members);
     out.thresholds.*way.threshold = measurement.find(way);
   }

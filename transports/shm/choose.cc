@@ -2,18 +2,10 @@
 #include "transports/shm/choose.h"
 
 namespace echelon::shm {
-namespace {
-
-bool is_read(const Question& question, const Thresholds& thresholds) {
-  if (!question.is_broadcast || question.members != 2) return question.bytes >= thresholds.read;
-  return question.bytes >= thresholds.read_pair && question.bytes <= thresholds.read_pair_to;
-}
-
-}  // namespace
 
 Variant choose(const Question& question, const Thresholds& thresholds) {
   if (question.bytes == 0) return Variant::kOneShot;  // a barrier
-  if (question.can_read_peers && question.members > 1 && is_read(question, thresholds))
+  if (question.can_read_peers && question.members > 1 && question.bytes >= thresholds.read)
     return Variant::kRead;
   const std::size_t one_shot =
       question.members <= 2 ? thresholds.one_shot_pair : thresholds.one_shot;

@@ -18,9 +18,8 @@ enum class Variant {
   kRead,     // owners and readers copy from the others' own memory, by the kernel
 };
 
-// From here on the kernel copies, where it is to do so and nothing was measured; and up to here it
-// copies what one of two members broadcasts, if nothing else is asked for.
-inline constexpr std::size_t kSingleCopyFrom = 64 << 10, kSingleCopyTo = 128 << 10;
+// From here on the kernel copies, where one asks for it.
+inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
 // for what only says how a member writes: far, far_from and stream.
@@ -29,8 +28,6 @@ struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
   std::size_t one_shot_pair = 128 << 10;  // and of two, where it costs only one copy more
   std::size_t read = SIZE_MAX;            // smallest kRead
-  std::size_t read_pair = SIZE_MAX;       // and of a broadcast of two
-  std::size_t read_pair_to = SIZE_MAX;    // largest one there
   std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
   std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
   std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
@@ -43,8 +40,7 @@ struct Question {
   GroupAction action;
   std::size_t bytes;  // of the call; in an allgather, of its largest part
   int members;
-  bool can_read_peers;        // every member may read every other's memory
-  bool is_broadcast = false;  // an allgather of what one member has
+  bool can_read_peers;  // every member may read every other's memory
 };
 
 Variant choose(const Question& question, const Thresholds& thresholds);

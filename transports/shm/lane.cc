@@ -82,12 +82,8 @@ std::size_t Lane::largest_share() const {
   return std::ranges::max(shares_, {}, &Region::bytes).bytes();
 }
 
-bool Lane::is_broadcast() const {
-  return work_.action == GroupAction::kAllgather && largest_share() == total_;
-}
-
 bool Lane::try_variant() {
-  Question question{work_.action, deciding_bytes(), team_.size(), false, is_broadcast()};
+  Question question{work_.action, deciding_bytes(), team_.size(), false};
   variant_ = choose(question, thresholds_);
   question.can_read_peers = true;
   const Variant best = choose(question, thresholds_);

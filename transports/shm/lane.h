@@ -80,7 +80,6 @@ class Lane {
   bool try_variant();  // false while it is not known whether memory can be read
   std::size_t deciding_bytes() const;
   std::size_t largest_share() const;
-  bool is_broadcast() const;
   void share();
   void plan();
   bool is_in_place() const;
