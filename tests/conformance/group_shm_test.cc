@@ -16,6 +16,27 @@ INSTANTIATE_TEST_SUITE_P(Shm, GroupSuite,
                          testing::Values(shm_case("Processes", true), shm_case("Threads", false)),
                          case_name);
 
+// Of few bytes and of more: who gets nothing waits for nobody, twice.
+TEST(ShmGroup, WhoOnlyGivesGoesAhead) {
+  for (std::size_t bytes : {8, 800})
+    for (GroupAction action : {GroupAction::kAllgather, GroupAction::kReduceScatter}) {
+      const int giver = action == GroupAction::kAllgather ? 0 : 1;
+      const Call call{action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, bytes, 0}}};
+      run_group(shm_case("Processes", true), 2, [&](GroupRank& rank) {
+        Trial first(call, rank), second(call, rank);
+        for (int turn = 0; turn < 2; ++turn) {
+          if ((rank.self == giver) == (turn == 0)) {
+            rank.run(0, first.work());
+            rank.run(0, second.work());
+          }
+          rank.board.barrier(2);
+        }
+        first.expect_correct();
+        second.expect_correct();
+      });
+    }
+}
+
 // Among threads the address of a header is good for all.
 bool knows_distance(const GroupRank& rank, int member) {
   const auto address = shm::Address::parse(rank.board.address(member));

@@ -63,6 +63,23 @@ TEST_P(GroupSuite, UnevenParts) {
     });
 }
 
+// What may fit into a single cache line, in several parts of each owner, or of all but the first.
+TEST_P(GroupSuite, FewBytesInManyParts) {
+  for (int n : {2, 3, 5})
+    run_group(GetParam(), n, [&](GroupRank& rank) {
+      for (std::size_t bytes : {2, 4, 6, 10, 22})
+        for (int first : {0, 1})
+          for (GroupAction action : kActions) {
+            std::vector<GroupPart> parts;
+            for (std::size_t i = 0; i < 4; ++i) {
+              const int owner = first + static_cast<int>(i) % (rank.size - first);
+              parts.push_back({i * 24, 100 - i * 25, bytes, owner});
+            }
+            run_call(rank, {action, ECH_FLOAT16, ECH_SUM, false, parts});
+          }
+    });
+}
+
 TEST_P(GroupSuite, OneOwnerHasEverything) {
   for (int n : {2, 5})
     run_group(GetParam(), n, [&](GroupRank& rank) {

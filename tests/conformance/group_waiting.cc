@@ -36,7 +36,10 @@ TEST_P(GroupSuite, NoWakeIsLost) {
       if (random() % 3 == 0) usleep(random() % 300);
       const GroupAction action = static_cast<GroupAction>(i % 3);
       const std::size_t count = i % 7 == 0 ? 50000 : 10;
-      Trial trial({action, ECH_INT32, ECH_SUM, false, even_parts(rank.size, count, ECH_INT32)},
+      const std::vector<GroupPart> one_owner = {{0, 0, count * 4, i % rank.size}};
+      const bool even = i % 5 < 3;
+      Trial trial({action, ECH_INT32, ECH_SUM, false,
+                   even ? even_parts(rank.size, count, ECH_INT32) : one_owner},
                   rank);
       rank.start(0, trial.work());
       if (random() % 3 == 0) usleep(random() % 300);

@@ -8,69 +8,48 @@
 #include "transports/shm/rounds.h"
 
 namespace echelon::shm {
-namespace {
-
-// Nothing, where one-shot calls are not wanted even for what fits.
-std::size_t largest_in_line(const Team& team, const Thresholds& thresholds) {
-  const Question question{GroupAction::kAllreduce, kInlineBytes, team.size(), true};
-  return choose(question, thresholds) == Variant::kOneShot ? kInlineBytes : 0;
-}
-
-}  // namespace
-
 Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
     : team_(team),
       bell_(bell),
       thresholds_(thresholds),
       index_(index),
-      in_line_bytes_(largest_in_line(team, thresholds)),
+      in_line_bytes_(largest_in_line(team.size(), thresholds)),
       sources_(team.size()),
       shares_(team.size()) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
+}
+
+// Needs no shares.
+bool Lane::is_small_allreduce() const {
+  return work_.action == GroupAction::kAllreduce && work_.parts.size() == 1 &&
+         work_.parts[0].bytes <= in_line_bytes_;
+}
+
+void Lane::start_in_line(const RoleInLine& role) {
+  in_line_ = true;
+  role_ = role;
+  begin_ = end_++;
+  ready_from_ = 0;
+  if (!role.shows) staged_ = end_;
 }
 
 void Lane::start(const GroupWork& work) {
   assert(!busy_);
   work_ = work;
   busy_ = true;
-  in_line_ = goes_in_line(work);
-  if (in_line_) return start_in_line();
+  if (is_small_allreduce()) return start_in_line({});
   total_ = 0;
   for (const GroupPart& part : work.parts) total_ += part.bytes;
   share();
+  if (fits_in_line()) return start_in_line(role_in_line());
+  in_line_ = false;
   planned_ = try_variant();
   if (planned_) plan();
 }
 
-bool Lane::goes_in_line(const GroupWork& work) const {
-  return work.action == GroupAction::kAllreduce && work.parts.size() == 1 &&
-         work.parts[0].bytes <= in_line_bytes_;
-}
-
-void Lane::start_in_line() {
-  begin_ = end_++;
-  ready_from_ = 0;
-}
-
-bool Lane::advance_in_line() {
-  const bool staged = staged_ == begin_ && all_finished(begin_ - 1);
-  if (staged) stage_in_line();
-  const bool complete = staged_ != begin_ && all_ready();
-  // After that look, since its fence waits until our line has come from who read it last: theirs
-  // comes meanwhile.
-  if (staged) team_.announce(bell_);
-  if (!complete) return staged;
-  reduce_in_line();
-  gathered_ = ++reduced_;
-  known_finished_ = std::max(known_finished_, begin_);  // invariant 3
-  lines(team_.self).done.finished.store(gathered_, std::memory_order_release);
-  busy_ = false;
-  return true;
-}
-
 bool Lane::ready() {
   if (!busy_ || !in_line_) return next() != Step::kNone;
-  return staged_ == begin_ ? all_finished(begin_ - 1) : all_ready();
+  return staged_ == begin_ ? all_finished(begin_ - 1) : awaited_ready();
 }
 
 // As Question::bytes.
@@ -221,16 +200,6 @@ bool Lane::reducible() {
   return all_ready();
 }
 
-// Whether all have staged the round to reduce.
-bool Lane::all_ready() {
-  for (; ready_from_ < team_.size(); ++ready_from_) {
-    if (ready_from_ == team_.self) continue;
-    const auto& ready = lines(ready_from_).ready[parity(reduced_)].ready;
-    if (ready.load(std::memory_order_acquire) != flag(reduced_)) return false;
-  }
-  return true;
-}
-
 // Whether the next owner's part, or the end of the round, is there.
 bool Lane::part_ready() {
   if (!gathers()) return true;
@@ -238,9 +207,8 @@ bool Lane::part_ready() {
     const int owner = (team_.self + gather_from_) % team_.size();
     if (region(owner, gathered_).empty()) continue;
     if (owner == team_.self) return true;
-    const LaneLines& line = lines(owner);
-    if (reduces()) return line.done.reduced.load(std::memory_order_acquire) >= gathered_ + 1;
-    return line.ready[parity(gathered_)].ready.load(std::memory_order_acquire) == flag(gathered_);
+    if (!reduces()) return is_ready(owner, gathered_);
+    return lines(owner).done.reduced.load(std::memory_order_acquire) >= gathered_ + 1;
   }
   return true;
 }

@@ -17,14 +17,15 @@
 //     does not change until the reader has finished round r, and ready never passes r + 1 there.
 //     The flag also carries a fingerprint of the call: members that called different things wait
 //     for each other until somebody above finds out, and exchange nothing.
-//  3. In a one-shot round every member waits for all others, and they began it only after they
-//     had finished all earlier calls. So who has finished the first round r of a one-shot call
-//     knows that all have finished >= r, without looking. An allreduce whose payload fits beside
-//     the flag goes in line: one such round, and a chain of them touches one line per member and
-//     call.
+//  3. A member is ready in the first round r of a call only after it has finished all earlier
+//     calls. So who has seen all others ready there knows that all have finished >= r, without
+//     looking at their lines: all members of a one-shot call. A call whose bytes fit beside the
+//     flags goes in line: one such round, and a chain of them touches one line per member and
+//     call. Who owns nothing of it waits for nobody, and who has nothing that others need raises
+//     no flag: in a broadcast the root goes ahead, and the others say only that they have finished.
 //  4. Flags are stored with release and read with acquire; the fence and the look at the
-//     sleepers come after (bell.h). The last flag of a call in line is not followed by them: who
-//     waits for it is woken by the next call's flag.
+//     sleepers come after (bell.h). The last flag of a call in line in which all await each other
+//     is not followed by them: who waits for it is woken by the next call's flag.
 //  5. A member whose user memory is shown to others ends the call only when all members have
 //     finished its last round: then, by 1, nobody reads that memory any more. In one-shot rounds
 //     an input that is reduced in place is never shown, for others may still be reading it. In
@@ -73,10 +74,32 @@ class Lane {
  private:
   enum class Step { kNone, kPlan, kStage, kReduce, kGather, kEnd };
 
-  // lane.cc: what to do when
-  bool goes_in_line(const GroupWork& work) const;
-  void start_in_line();
+  // lane_in_line.cc: calls of one round whose bytes lie beside the flags
+  enum class Awaited : std::uint8_t { kAll, kOwners, kNobody };
+  struct RoleInLine {
+    bool meets = true;               // all members await each other
+    bool shows = true;               // others await this one
+    Awaited awaits = Awaited::kAll;  // whose flags this one waits for
+    bool knows = true;               // those are all others'
+  };
+  static std::size_t largest_in_line(int members, const Thresholds& thresholds);
+  bool fits_in_line() const;
+  RoleInLine role_in_line() const;
   bool advance_in_line();
+  bool owners_ready();
+  // Whether all those are ready from whom this member takes something.
+  bool awaited_ready() {
+    if (role_.awaits == Awaited::kAll) return all_ready();
+    return role_.awaits == Awaited::kNobody || owners_ready();
+  }
+  void stage_in_line();
+  void take_in_line();
+  void reduce_in_line(const GroupPart& part, std::size_t at);
+  void gather_in_line();
+
+  // lane.cc: what to do when
+  bool is_small_allreduce() const;
+  void start_in_line(const RoleInLine& role);
   bool try_variant();  // false while it is not known whether memory can be read
   std::size_t deciding_bytes() const;
   std::size_t largest_share() const;
@@ -87,13 +110,17 @@ class Lane {
   Step next();
   bool all_finished(std::uint64_t rounds);
   bool reducible();
-  bool all_ready();
+
+  // Whether all have staged the round to reduce.
+  bool all_ready() {
+    for (; ready_from_ < team_.size(); ++ready_from_)
+      if (ready_from_ != team_.self && !is_ready(ready_from_, reduced_)) return false;
+    return true;
+  }
   bool part_ready();
   void finish_round();
 
   // lane_data.cc: moving bytes
-  void stage_in_line();
-  void reduce_in_line();
   void stage();
   void put(const Region& from, std::byte* slot);
   void reduce();
@@ -120,13 +147,17 @@ class Lane {
   std::uint64_t flag(std::uint64_t round) const {
     return (round + 1) | std::uint64_t{work_.fingerprint} << 48;
   }
+  bool is_ready(int member, std::uint64_t round) const {
+    const auto& ready = lines(member).ready[parity(round)].ready;
+    return ready.load(std::memory_order_acquire) == flag(round);
+  }
   static int parity(std::uint64_t round) { return static_cast<int>(round & 1); }
 
   Team& team_;
   Bell& bell_;
   const Thresholds& thresholds_;
   const int index_;
-  const std::size_t in_line_bytes_;        // the largest allreduce that goes in line
+  const std::size_t in_line_bytes_;        // the most that goes in line
   std::vector<LaneLines*> lines_;          // of all members
   std::vector<const std::byte*> sources_;  // scratch
   std::vector<Region> shares_;             // by owner, of the current call
@@ -136,6 +167,7 @@ class Lane {
   bool busy_ = false;
   bool planned_ = false;
   bool in_line_ = false;      // the call goes in line
+  RoleInLine role_;           // then
   bool streaming_ = false;    // results bypass the cache
   bool far_ = false;          // the others are far: what they load is written past the cache
   bool probes_ = false;       // how far they are is measured in this call

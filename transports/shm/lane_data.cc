@@ -58,23 +58,6 @@ void Lane::put(const Region& from, std::byte* slot) {
   moved_ += from.bytes();
 }
 
-void Lane::stage_in_line() {
-  ReadyLine& line = lines(team_.self).ready[parity(staged_)];
-  const GroupPart& part = work_.parts[0];
-  std::memcpy(line.payload, work_.input + part.input_offset, part.bytes);
-  line.ready.store(flag(staged_++), std::memory_order_release);
-}
-
-// Our own operand is taken from where it came from: the others are reading our line.
-void Lane::reduce_in_line() {
-  const GroupPart& part = work_.parts[0];
-  for (int m = 0; m < team_.size(); ++m) sources_[m] = lines(m).ready[parity(reduced_)].payload;
-  sources_[team_.self] = work_.input + part.input_offset;
-  echelon::reduce(work_.dtype, work_.op, sources_, work_.output + part.output_offset,
-                  part.bytes / size_of(work_.dtype));
-  team_.bytes_taken += part.bytes * (sources_.size() - 1);
-}
-
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
