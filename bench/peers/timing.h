@@ -32,21 +32,27 @@ static double seconds_of(clockid_t clock) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static struct timing timing_sample(const struct timed_call* of, int operations) {
-  struct timing mine;
-  double begin, end;
+/* One rank's own begin and end of a sample, and its processor time, s. */
+struct timing_span {
+  double begin, end, cpu;
+};
+
+static struct timing_span timing_sample(const struct timed_call* of, int operations) {
+  struct timing_span mine;
+  double cpu;
   of->barrier();
-  mine.cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-  begin = seconds_of(CLOCK_MONOTONIC);
+  cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+  mine.begin = seconds_of(CLOCK_MONOTONIC);
   for (int i = 0; i < operations; ++i) of->call();
-  end = seconds_of(CLOCK_MONOTONIC);
-  mine.cpu = (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - mine.cpu) / operations;
-  if (of->overlaps) /* all ranks read one clock */
-    mine.seconds = of->combine(end, 1) - of->combine(of->root ? begin : 0, 1);
-  else
-    mine.seconds = of->combine((end - begin) / operations, 1);
-  mine.cpu = of->combine(mine.cpu, 0);
+  mine.end = seconds_of(CLOCK_MONOTONIC);
+  mine.cpu = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   return mine;
+}
+
+/* Of one operation, on all ranks. All ranks read one clock. */
+static double timing_seconds(const struct timed_call* of, struct timing_span mine, int operations) {
+  if (of->overlaps) return of->combine(mine.end, 1) - of->combine(of->root ? mine.begin : 0, 1);
+  return of->combine((mine.end - mine.begin) / operations, 1);
 }
 
 static int timing_by_value(const void* a, const void* b) {
@@ -60,23 +66,26 @@ static int timing_batch(double seconds) {
   return fit > 1000 ? 1000 : fit < 1 ? 1 : (int)fit;
 }
 
+/* Between samples there is a barrier and nothing else: a pause fills the buckets of shaped links.
+ */
 static struct timing timing_median(const struct timed_call* of) {
-  struct timing one = timing_sample(of, 1), median;
-  double seconds[kSamples], cpu = 0;
-  const int slow = one.seconds > 0.1;
+  double one = timing_seconds(of, timing_sample(of, 1), 1), seconds[kSamples], cpu = 0;
+  const int slow = one > 0.1;
   const int samples = slow ? kFewSamples : kSamples;
+  struct timing_span spans[kSamples];
+  struct timing median;
   int batch;
-  for (int i = 1; i < kWarmups && !slow; ++i) one = timing_sample(of, 1);
-  batch = of->overlaps ? 1 : timing_batch(one.seconds);
+  for (int i = 1; i < kWarmups && !slow; ++i) one = timing_seconds(of, timing_sample(of, 1), 1);
+  batch = of->overlaps ? 1 : timing_batch(one);
   if (!slow) timing_sample(of, batch);
+  for (int i = 0; i < samples; ++i) spans[i] = timing_sample(of, batch);
   for (int i = 0; i < samples; ++i) {
-    one = timing_sample(of, batch);
-    seconds[i] = one.seconds;
-    cpu += one.cpu / samples;
+    seconds[i] = timing_seconds(of, spans[i], batch);
+    cpu += spans[i].cpu / samples / batch;
   }
   qsort(seconds, (size_t)samples, sizeof *seconds, timing_by_value);
   median.seconds = seconds[samples / 2];
-  median.cpu = cpu;
+  median.cpu = of->combine(cpu, 0);
   return median;
 }
 
