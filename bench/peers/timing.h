@@ -66,8 +66,7 @@ static int timing_batch(double seconds) {
   return fit > 1000 ? 1000 : fit < 1 ? 1 : (int)fit;
 }
 
-/* Between samples there is a barrier and nothing else: a pause fills the buckets of shaped links.
- */
+/* Between samples there is nothing but a barrier: in a pause the buckets of shaped links fill. */
 static struct timing timing_median(const struct timed_call* of) {
   double one = timing_seconds(of, timing_sample(of, 1), 1), seconds[kSamples], cpu = 0;
   const int slow = one > 0.1;

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <deque>
+
 #include "tests/conformance/group_data.h"
 #include "tests/conformance/group_suite.h"
 #include "transports/shm/address.h"
@@ -16,23 +18,30 @@ INSTANTIATE_TEST_SUITE_P(Shm, GroupSuite,
                          testing::Values(shm_case("Processes", true), shm_case("Threads", false)),
                          case_name);
 
-// Of few bytes and of more: who gets nothing waits for nobody, twice.
-TEST(ShmGroup, WhoOnlyGivesGoesAhead) {
+// Of few bytes and of more: who gets nothing waits for nobody, twice. The third call would take the
+// line and the slot of the first, and waits.
+TEST(ShmGroup, WhoOnlyGivesGoesTwoCallsAhead) {
   for (std::size_t bytes : {8, 800})
     for (GroupAction action : {GroupAction::kAllgather, GroupAction::kReduceScatter}) {
       const int giver = action == GroupAction::kAllgather ? 0 : 1;
-      const Call call{action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, bytes, 0}}};
+      std::vector<Call> calls;
+      for (std::size_t at : {0, 4, 8})
+        calls.push_back({action, ECH_FLOAT32, ECH_SUM, false, {{at, 0, bytes, 0}}});
       run_group(shm_case("Processes", true), 2, [&](GroupRank& rank) {
-        Trial first(call, rank), second(call, rank);
-        for (int turn = 0; turn < 2; ++turn) {
-          if ((rank.self == giver) == (turn == 0)) {
-            rank.run(0, first.work());
-            rank.run(0, second.work());
-          }
-          rank.board.barrier(2);
+        std::deque<Trial> trials;
+        for (const Call& call : calls) trials.emplace_back(call, rank);
+        if (rank.self == giver) {
+          rank.run(0, trials[0].work());
+          rank.run(0, trials[1].work());
+          rank.start(0, trials[2].work());
+          for (int i = 0; i < 1000; ++i) EXPECT_FALSE(rank.engine.poll(0));
         }
-        first.expect_correct();
-        second.expect_correct();
+        rank.board.barrier(2);
+        if (rank.self == giver)
+          rank.wait(0);
+        else
+          for (Trial& trial : trials) rank.run(0, trial.work());
+        for (Trial& trial : trials) trial.expect_correct();
       });
     }
 }

@@ -73,7 +73,7 @@ TEST_P(GroupSuite, FewBytesInManyParts) {
             std::vector<GroupPart> parts;
             for (std::size_t i = 0; i < 4; ++i) {
               const int owner = first + static_cast<int>(i) % (rank.size - first);
-              parts.push_back({i * 24, 100 - i * 25, bytes, owner});
+              parts.push_back({i * 24, 96 - i * 24, bytes, owner});
             }
             run_call(rank, {action, ECH_FLOAT16, ECH_SUM, false, parts});
           }

@@ -8,6 +8,7 @@
 #include "transports/shm/rounds.h"
 
 namespace echelon::shm {
+
 Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
     : team_(team),
       bell_(bell),

@@ -19,13 +19,16 @@
 //     for each other until somebody above finds out, and exchange nothing.
 //  3. A member is ready in the first round r of a call only after it has finished all earlier
 //     calls. So who has seen all others ready there knows that all have finished >= r, without
-//     looking at their lines: all members of a one-shot call. A call whose bytes fit beside the
-//     flags goes in line: one such round, and a chain of them touches one line per member and
-//     call. Who owns nothing of it waits for nobody, and who has nothing that others need raises
-//     no flag: in a broadcast the root goes ahead, and the others say only that they have finished.
+//     looking at their lines: all members of a one-shot call.
+//     A call whose bytes fit beside the flags goes in line: one round, in which each waits for
+//     those from whom it takes something. A member that takes nothing (the only owner of an
+//     allgather, who owns nothing of a reduce-scatter) goes ahead; one that shows nothing neither
+//     stages nor raises a flag. A chain of calls in which all await each other touches one line
+//     per member and call.
 //  4. Flags are stored with release and read with acquire; the fence and the look at the
-//     sleepers come after (bell.h). The last flag of a call in line in which all await each other
-//     is not followed by them: who waits for it is woken by the next call's flag.
+//     sleepers come after (bell.h). After the last flag of a call in line in which all await each
+//     other there is no fence: who goes to sleep in that very moment, because it has gone two
+//     one-sided calls ahead, is woken by the next flag, or by the limit of its sleep.
 //  5. A member whose user memory is shown to others ends the call only when all members have
 //     finished its last round: then, by 1, nobody reads that memory any more. In one-shot rounds
 //     an input that is reduced in place is never shown, for others may still be reading it. In

@@ -53,7 +53,10 @@ bool Lane::advance_in_line() {
   gathered_ = ++reduced_;
   if (role_.knows) known_finished_ = std::max(known_finished_, begin_);  // invariant 3
   lines(team_.self).done.finished.store(gathered_, std::memory_order_release);
-  if (!role_.meets) team_.announce(bell_);
+  if (role_.meets)
+    team_.wake(bell_);
+  else
+    team_.announce(bell_);
   busy_ = false;
   return true;
 }
@@ -85,7 +88,7 @@ void Lane::take_in_line() {
   if (work_.action == GroupAction::kAllgather) return gather_in_line();
   std::size_t at = 0;
   for (const GroupPart& part : work_.parts) {
-    if (part.owner == team_.self) reduce_in_line(part, at);
+    if (part.owner == team_.self && part.bytes > 0) reduce_in_line(part, at);
     at += part.bytes;
   }
 }

@@ -39,6 +39,11 @@ class Team {
   // Wakes members that sleep. After every flag.
   void announce(Bell& bell) const {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // bell.h, invariant 1
+    wake(bell);
+  }
+
+  // Without the fence: misses who goes to sleep in the moment in which the flag is on its way.
+  void wake(Bell& bell) const {
     for (int m = 0; m < size(); ++m) {
       BellLine& line = *bells_[m];
       if (line.sleeping.load(std::memory_order_relaxed) != 0 && m != self)
