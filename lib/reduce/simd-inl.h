@@ -81,9 +81,12 @@ struct Max {
   }
 };
 
-// Two vectors that are loaded and stored as one.
+// Two vectors that are loaded and stored as one. Its constructors are written out: those that GCC
+// would make may not use the instruction set on ARM.
 template <typename V>
 struct Pair {
+  HWY_INLINE Pair() {}
+  HWY_INLINE Pair(V first, V second) : even(first), odd(second) {}
   V even, odd;
 };
 
