@@ -12,7 +12,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -43,11 +42,18 @@ class Buffer {
   explicit Buffer(std::size_t bytes)
       : memory_(static_cast<std::byte*>(std::aligned_alloc(kPage, bytes)), std::free) {
     if (!memory_) throw std::runtime_error(fmt::format("no {} bytes of memory", bytes));
-    std::memset(memory_.get(), 0, bytes);
+    fill(bytes);
   }
   std::byte* at(std::size_t offset) const { return memory_.get() + offset; }
 
  private:
+  // Not with zeros: some processors move those in two thirds of the time.
+  void fill(std::size_t bytes) {
+    float* const values = reinterpret_cast<float*>(memory_.get());
+    for (std::size_t i = 0; i < bytes / sizeof(float); ++i)
+      values[i] = static_cast<float>(i % 1000) / 4;
+  }
+
   std::unique_ptr<std::byte, void (*)(void*)> memory_;
 };
 
