@@ -9,7 +9,8 @@
 // Invariants
 //  1. Who raises a flag then executes a sequentially consistent fence and reads `sleeping` of
 //     every member; who falls asleep writes `sleeping`, executes such a fence and looks at all
-//     flags once more. Of the two, at least one sees what the other wrote: no wake is lost.
+//     flags once more. Of the two, at least one sees what the other wrote: no wake is lost. (After
+//     one flag, whose wake may come late, there is no fence: lane.h, invariant 4.)
 //  2. Only the exchange that takes the word from a sleeping value to kAwake wakes, so a sleeper
 //     costs one system call however many flags are raised meanwhile.
 //  3. The change from kOnFd to kOnFutex is a compare-exchange: it fails when the wake has been
