@@ -3,7 +3,6 @@
 // which forks and so wants a process that has not used UCX.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/error.h"
+#include "tests/support/few_descriptors.h"
 #include "tests/support/temp_folder.h"
 #include "transports/ucx/ucx.h"
 #include "transports/ucx/ucx_address.h"
@@ -98,22 +98,6 @@ TEST(UcxResourcesTest, FindsTcpOnTheLoopbackDevice) {
   const UcxVersions versions = ucx_versions();
   EXPECT_EQ(versions.loaded.substr(0, versions.built.size()), versions.built);
 }
-
-// Lets this process open so many descriptors more, as long as it lives.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int more) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = dup(STDERR_FILENO);
-    close(next);
-    const rlimit now{static_cast<rlim_t>(next + more), before_.rlim_max};
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &now), 0);
-  }
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
 
 // UCX itself would end the process, or some later connection of another rank would.
 TEST(UcxTransportTest, ANewConnectionWithoutDescriptorsFailsThatPeerOnly) {
