@@ -62,11 +62,11 @@ TEST(BusFactor, CountsWhatALinkMustCarry) {
 }
 
 TEST(Effort, ShortOperationsAreBatched) {
-  const Effort e = effort(2e-6, {});
-  EXPECT_EQ(e.batch, 500);
+  const Effort e = effort(39e-6, {});
+  EXPECT_EQ(e.batch, 512);
   EXPECT_EQ(e.samples, 100);
   EXPECT_EQ(effort(1e-12, {}).batch, kLargestBatch);
-  EXPECT_EQ(effort(1e-2, {}).batch, 1);
+  EXPECT_EQ(effort(0.1, {}).batch, 1);
   EXPECT_EQ(effort(2e-6, {.batching = false}).batch, 1);
 }
 
