@@ -251,8 +251,7 @@ class Creation {
     const int host = parts_.layout.host_of_rank[self];
     const std::vector<int> local = parts_.layout.ranks_of_host(host);
     std::unique_ptr<Medium> network = needs_messages() ? open_network() : nullptr;
-    std::unique_ptr<GroupMedium> shared =
-        local.size() > 1 ? make_shm_group(shm_options(options_.single_copy, thresholds_)) : nullptr;
+    std::unique_ptr<GroupMedium> shared = local.size() > 1 ? open_shared() : nullptr;
     std::optional<DeviceMedia> gpu = open_gpu();
     MediaAddresses mine;
     if (network) mine.network = network->address();
@@ -274,6 +273,11 @@ class Creation {
     parts_.engine.spin = from_seconds(options_.spin);
     if (!crowded(local)) parts_.engine.patience = kPatienceOfOwners;
     control_->allgather("", deadline_);  // nobody leaves before all have connected
+  }
+
+  std::unique_ptr<GroupMedium> open_shared() const {
+    const Host& host = parts_.fabric.hosts[parts_.places[control_->rank()].host];
+    return make_shm_group(shm_options(options_.single_copy, thresholds_, host));
   }
 
   // Nothing where a rank has no GPU.

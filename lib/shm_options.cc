@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/shm_options.h"
 
+#include <algorithm>
+
 namespace echelon {
 
-ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned) {
+ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned,
+                       const Host& host) {
   ShmOptions out;
   shm::Thresholds& t = out.thresholds;
   if (single_copy == "on") t.read = shm::kSingleCopyFrom;
@@ -13,6 +16,8 @@ ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tune
   t.one_shot_pair = tuned.one_shot.value_or(t.one_shot_pair);
   t.direct = tuned.direct.value_or(t.direct);
   t.stream = tuned.stream.value_or(t.stream);
+  for (const CacheLevel& cache : host.caches)
+    if (cache.level == 3) t.cache = std::min(t.cache, cache.bytes);
   return out;
 }
 

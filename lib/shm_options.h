@@ -4,12 +4,15 @@
 
 #include <string_view>
 
+#include "lib/fabric/fabric.h"
 #include "lib/tuning/tuning.h"
 #include "transports/shm/shm_group.h"
 
 namespace echelon {
 
-// `single_copy` is ECHELON_SINGLE_COPY, whose on and off win over what was measured.
-ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned);
+// `single_copy` is ECHELON_SINGLE_COPY, whose on and off win over what was measured. Of the host
+// the caches count.
+ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned,
+                       const Host& host);
 
 }  // namespace echelon

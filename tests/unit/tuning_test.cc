@@ -141,19 +141,26 @@ TEST(Tuning, ImpossiblePlansAreNamed) {
 
 TEST(TunedThresholds, AreThoseOfSharedMemory) {
   TunedThresholds tuned;
-  const shm::Thresholds built_in = shm_options("auto", tuned).thresholds;
+  const shm::Thresholds built_in = shm_options("auto", tuned, {}).thresholds;
   EXPECT_EQ(built_in.one_shot, shm::Thresholds().one_shot);
   EXPECT_EQ(built_in.read, SIZE_MAX);
   tuned = {.one_shot = 1, .read = 2, .direct = 3, .stream = 4};
-  const shm::Thresholds t = shm_options("auto", tuned).thresholds;
+  const shm::Thresholds t = shm_options("auto", tuned, {}).thresholds;
   EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.direct, t.stream}),
             (std::array<std::size_t, 5>{1, 1, 2, 3, 4}));
 }
 
+TEST(ShmOptions, KnowTheSmallestThirdLevelCache) {
+  Host host;
+  EXPECT_EQ(shm_options("auto", {}, host).thresholds.cache, SIZE_MAX);
+  host.caches = {{1, 32 << 10, {}}, {3, 32 << 20, {}}, {3, 8 << 20, {}}, {4, 1 << 20, {}}};
+  EXPECT_EQ(shm_options("auto", {}, host).thresholds.cache, 8u << 20);
+}
+
 TEST(TunedThresholds, GiveWayToWhatIsAskedForOfSingleCopy) {
   const TunedThresholds tuned{.one_shot = 1, .read = 2, .direct = {}, .stream = {}};
-  const shm::Thresholds on = shm_options("on", tuned).thresholds;
-  const shm::Thresholds off = shm_options("off", tuned).thresholds;
+  const shm::Thresholds on = shm_options("on", tuned, {}).thresholds;
+  const shm::Thresholds off = shm_options("off", tuned, {}).thresholds;
   EXPECT_EQ((std::array{on.read, off.read}), (std::array{shm::kSingleCopyFrom, SIZE_MAX}));
   EXPECT_EQ((std::array{on.one_shot, off.one_shot}), (std::array<std::size_t, 2>{1, 1}));
 }

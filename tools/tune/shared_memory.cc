@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/fabric/loaders.h"
 #include "lib/fabric/quantity.h"
 #include "lib/shm_options.h"
 #include "tools/tune/crossover.h"
@@ -215,8 +216,10 @@ MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t larges
   const int members = static_cast<int>(comm.max(HostGroup(comm, {}).size()));
   if (members == 1) return out;
   Measurement measurement(comm, largest, seconds);
+  Host host;
+  load_hwloc(host);
   for (const auto way_of : {one_shot, read, direct, stream}) {
-    const Way way = way_of(shm_options("auto", out.thresholds).thresholds, members);
+    const Way way = way_of(shm_options("auto", out.thresholds, host).thresholds, members);
     out.thresholds.*way.threshold = measurement.find(way);
   }
   out.complete = measurement.is_complete();

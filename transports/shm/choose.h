@@ -29,11 +29,12 @@ struct Thresholds {
   std::size_t one_shot_pair = 128 << 10;  // and of two, where it costs only one copy more
   std::size_t read = SIZE_MAX;            // smallest kRead
   std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
-  std::size_t read_block = SIZE_MAX;      // of one owner in a round of kRead
-  std::size_t direct = 64 << 10;          // from here on shared buffers are read in place
-  std::size_t stream = 8 << 20;    // from here on results of calls out of place bypass the cache
-  std::size_t far_from = 4 << 10;  // from here on it matters how far the others are (distance.h)
-  std::optional<bool> far = {};    // what they are taken to be; not set: measured
+  std::size_t cache = SIZE_MAX;       // of the third level, which members have; not set: unknown
+  std::size_t read_block = SIZE_MAX;  // of one owner in a round of kRead
+  std::size_t direct = 64 << 10;      // from here on shared buffers are read in place
+  std::size_t stream = 8 << 20;       // from here on results of calls out of place bypass the cache
+  std::size_t far_from = 4 << 10;     // from here on it matters how far the others are (distance.h)
+  std::optional<bool> far = {};       // what they are taken to be; not set: measured
 };
 
 struct Question {

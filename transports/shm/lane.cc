@@ -88,7 +88,7 @@ void Lane::plan() {
   const std::size_t slot = team_.segments[0].shape().slot_bytes;
   const Question call{work_.action, total_, team_.size(), variant_ == Variant::kRead};
   chunk_ = block_ =
-      block_of_round(call, variant_, largest_share(), std::min(slot, thresholds_.block));
+      block_of_round(call, variant_, largest_share(), slot_in_use(call, thresholds_, slot));
   if (variant_ == Variant::kRead) {
     block_ = line_multiple(thresholds_.read_block);
     chunk_ = line_multiple(std::min(slot, team_.scratch.size() / team_.size()));
