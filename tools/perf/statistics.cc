@@ -45,7 +45,7 @@ Effort effort(double seconds, const EffortLimits& limits) {
   const double each = std::max(seconds, 1e-9);
   Effort e;
   if (limits.batching)
-    e.batch = static_cast<int>(std::clamp(kSampleSeconds / each, 1.0, double{kLargestBatch}));
+    e.batch = static_cast<int>(std::clamp(limits.sample / each, 1.0, double{kLargestBatch}));
   e.samples = limits.most_samples;
   if (limits.seconds > 0) {
     const double fitting = std::min(limits.seconds / (each * e.batch), 1e9);

@@ -41,11 +41,11 @@ struct EffortLimits {
   int least_samples = 3;
   double seconds = 0;  // for all samples; 0: any
   bool batching = true;
+  // That a batch should last. In a barrier a shaped link saves up a burst, 1 ms at 1 Gbit/s, and
+  // would be the faster the shorter the batch.
+  double sample = 20e-3;
 };
 
-// That a batch should last. In a barrier a shaped link saves up a burst, 1 ms at 1 Gbit/s, and
-// would be the faster the shorter the batch.
-inline constexpr double kSampleSeconds = 20e-3;
 inline constexpr int kLargestBatch = 1000;
 
 Effort effort(double seconds_per_operation, const EffortLimits& limits);

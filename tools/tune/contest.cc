@@ -16,6 +16,7 @@ constexpr std::size_t kLeastRounds = 3;
 constexpr std::size_t kMostRounds = 25;
 constexpr std::size_t kWithNeighbours = 3;
 constexpr double kForTheLast = 0.25;  // of the time
+constexpr double kSample = 1e-3;      // s: many plans and rounds share the time
 
 double time_of(const Contestant& c) { return c.seconds.empty() ? c.first : c.median(); }
 
@@ -83,6 +84,7 @@ void Contest::add_neighbours(double seconds) {
 void Contest::take_turns() {
   perf::EffortLimits limits;
   limits.batching = !perf::has_root(trial_.what().collective);
+  limits.sample = kSample;
   for (Contestant& c : contestants_)
     c.seconds.push_back(take(c, perf::effort(c.first, limits).batch));
 }
