@@ -47,10 +47,42 @@ TEST(ShmGroup, WhoOnlyGivesGoesTwoCallsAhead) {
 }
 
 // Among threads the address of a header is good for all.
-bool knows_distance(const GroupRank& rank, int member) {
+const shm::BellLine& bell(const GroupRank& rank, int member) {
   const auto address = shm::Address::parse(rank.board.address(member));
   const auto* header = reinterpret_cast<const shm::SegmentHeader*>(address.header);
-  return reinterpret_cast<const shm::BellLine*>(header + 1)->finds_far.load() != 0;
+  return *reinterpret_cast<const shm::BellLine*>(header + 1);
+}
+
+bool knows_distance(const GroupRank& rank, int member) {
+  return bell(rank, member).finds_far.load() != 0;
+}
+
+// Of the first lane of our own segment, ever.
+std::uint64_t finished_rounds(const GroupRank& rank) {
+  const auto* lines = reinterpret_cast<const shm::LaneLines*>(&bell(rank, rank.self) + 1);
+  return lines->done.finished.load();
+}
+
+// Rounds of an allreduce of two members, each of which owns half of it.
+void expect_rounds(std::size_t bytes, std::size_t cache, std::uint64_t rounds) {
+  ShmOptions options;
+  options.thresholds.cache = cache;
+  const GroupCase made{"Cache", false, [=] { return make_shm_group(options); }};
+  run_group(made, 2, [&](GroupRank& rank) {
+    const std::uint64_t before = finished_rounds(rank);
+    Trial trial({GroupAction::kAllreduce, ECH_FLOAT32, ECH_SUM, false, {{0, 0, bytes, 0}}}, rank);
+    rank.run(0, trial.work());
+    trial.expect_correct();
+    EXPECT_EQ(finished_rounds(rank) - before, rounds) << bytes << " bytes, cache " << cache;
+  });
+}
+
+TEST(ShmGroup, CutsCallsOfTwoForTheirCache) {
+  constexpr std::size_t kMiB = 1 << 20;
+  expect_rounds(kMiB, SIZE_MAX, 2);       // unknown: slots of 512 KiB, half for each owner
+  expect_rounds(kMiB, 8 * kMiB, 8);       // slots of 128 KiB
+  expect_rounds(kMiB, 4 * kMiB, 16);      // of 64 KiB
+  expect_rounds(8 * kMiB, 8 * kMiB, 16);  // does not fit anyway
 }
 
 // Who reads what others write finds out how far they are, and nobody has to be told by more than

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -209,6 +210,18 @@ class Measurement {
   bool complete_ = true;
 };
 
+// What shm_options() wants to know, alike on all ranks. They may see different caches: they are on
+// several hosts, or each in a container with CPUs of its own.
+Host agreed_host(const perf::Comm& comm) {
+  Host own, agreed;
+  load_hwloc(own);
+  const std::size_t none = shm::Thresholds{}.cache;
+  const std::size_t cache = shm_options("auto", {}, own).thresholds.cache;
+  const double smallest = -comm.max(cache == none ? -HUGE_VAL : -static_cast<double>(cache));
+  if (smallest < HUGE_VAL) agreed.caches.push_back({3, static_cast<std::uint64_t>(smallest), {}});
+  return agreed;
+}
+
 }  // namespace
 
 MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t largest, double seconds) {
@@ -216,8 +229,7 @@ MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t larges
   const int members = static_cast<int>(comm.max(HostGroup(comm, {}).size()));
   if (members == 1) return out;
   Measurement measurement(comm, largest, seconds);
-  Host host;
-  load_hwloc(host);
+  const Host host = agreed_host(comm);
   for (const auto way_of : {one_shot, read, direct, stream}) {
     const Way way = way_of(shm_options("auto", out.thresholds, host).thresholds, members);
     out.thresholds.*way.threshold = measurement.find(way);
