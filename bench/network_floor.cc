@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The floor of the processor time of an allreduce between hosts over TCP: one rank of each host
+// exchanges the messages of halving and doubling over plain sockets, is woken once for each, and
+// does nothing else. Neither additions nor what is done within a host are in it. For 2, 4, 8 ...
+// hosts. Rank 0 prints a line per size.
+//
+//   echelon run --emulate 4x2:1gbit -- build/bench/network_floor [bytes, such as 64KiB]...
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+#include "echelon/echelon.hpp"
+#include "lib/base/fd.h"
+#include "lib/fabric/quantity.h"
+
+namespace echelon {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kMeasured = 1;  // s. The other ranks wait meanwhile, and say so after 2 s
+constexpr int kFirst = 5;          // operations, to find out how many fit
+constexpr std::chrono::seconds kLimit{30};
+
+int checked(int result, const char* call) {
+  if (result < 0) throw std::system_error(errno, std::generic_category(), call);
+  return result;
+}
+
+double processor_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// The first address of this host that others may reach, with port 0.
+sockaddr_in own_address() {
+  ifaddrs* list = nullptr;
+  checked(getifaddrs(&list), "getifaddrs");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, freeifaddrs);
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    const bool usable = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
+    if (!usable || at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
+    sockaddr_in address;
+    std::memcpy(&address, at->ifa_addr, sizeof address);
+    address.sin_port = 0;
+    return address;
+  }
+  throw std::runtime_error("this host has no address but that of its loopback");
+}
+
+// A connection to each of the hosts from which the number of this one differs in one bit.
+class Links {
+ public:
+  explicit Links(ech::Communicator& comm) : self_(comm.host_index()), hosts_(comm.host_count()) {
+    if (hosts_ < 2 || !std::has_single_bit(static_cast<unsigned>(hosts_)))
+      throw std::runtime_error(fmt::format("2, 4, 8 ... hosts are needed, not {}", hosts_));
+    const bool leads = comm.local_rank() == 0;
+    Fd door;
+    std::vector<std::int64_t> addresses(hosts_);
+    if (leads) addresses[self_] = listen(door);
+    comm.allreduce(addresses.data(), addresses.data(), addresses.size(), ECH_MAX);
+    if (leads) connect(door, addresses);
+  }
+
+  // Sends and receives so many bytes, with the host that differs in that bit.
+  void exchange(int bit, std::byte* data, std::size_t bytes) {
+    const int fd = to_[bit].get();
+    std::size_t sent = 0, received = 0;
+    // No wake for less than all; what the kernel does not hold at once comes in parts.
+    const int all = static_cast<int>(std::min<std::size_t>(bytes, 256 << 10));
+    checked(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &all, sizeof all), "SO_RCVLOWAT");
+    while (sent < bytes || received < bytes) {
+      if (sent < bytes) sent += moved(send(fd, data + sent, bytes - sent, MSG_NOSIGNAL));
+      pollfd news{fd, static_cast<short>(sent < bytes ? POLLIN | POLLOUT : POLLIN), 0};
+      const auto limit = std::chrono::milliseconds(kLimit).count();
+      if (checked(poll(&news, 1, static_cast<int>(limit)), "poll") == 0)
+        throw std::runtime_error(fmt::format("nothing came for {} s", kLimit.count()));
+      if ((news.revents & ~POLLOUT) == 0 || received == bytes) continue;
+      received += moved(recv(fd, data + bytes + received, bytes - received, 0));
+      const std::size_t rest = bytes - received;
+      if (rest == 0 || rest >= static_cast<std::size_t>(all)) continue;
+      const int less = static_cast<int>(rest);
+      checked(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &less, sizeof less), "SO_RCVLOWAT");
+    }
+  }
+
+  int bits() const { return static_cast<int>(to_.size()); }
+
+ private:
+  static std::size_t moved(ssize_t bytes) {
+    if (bytes < 0 && errno == EAGAIN) return 0;
+    if (bytes == 0) throw std::runtime_error("another host has ended the connection");
+    return checked(static_cast<int>(bytes), "send or recv");
+  }
+
+  static std::int64_t listen(Fd& door) {
+    sockaddr_in address = own_address();
+    door = Fd(checked(socket(AF_INET, SOCK_STREAM, 0), "socket"));
+    auto* const general = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    checked(bind(door.get(), general, size), "bind");
+    checked(::listen(door.get(), 16), "listen");
+    checked(getsockname(door.get(), general, &size), "getsockname");
+    return std::int64_t{address.sin_addr.s_addr} << 16 | address.sin_port;
+  }
+
+  // The lower number connects, and says which it is.
+  void connect(const Fd& door, const std::vector<std::int64_t>& addresses) {
+    to_.resize(std::bit_width(static_cast<unsigned>(hosts_)) - 1);
+    for (int bit = 0; bit < bits(); ++bit) {
+      const int peer = self_ ^ 1 << bit;
+      if (peer > self_) to_[bit] = dial(addresses[peer], bit);
+    }
+    for (int i = std::popcount(static_cast<unsigned>(self_)); i > 0; --i) {
+      Fd fd(checked(accept(door.get(), nullptr, nullptr), "accept"));
+      char bit = 0;
+      if (recv(fd.get(), &bit, 1, 0) != 1) throw std::runtime_error("a host does not say who it is");
+      to_[bit] = std::move(fd);
+    }
+    const int on = 1;
+    for (const Fd& fd : to_) {
+      checked(setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), "TCP_NODELAY");
+      checked(fcntl(fd.get(), F_SETFL, O_NONBLOCK), "O_NONBLOCK");
+    }
+  }
+
+  static Fd dial(std::int64_t packed, char bit) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = static_cast<in_addr_t>(packed >> 16);
+    address.sin_port = static_cast<in_port_t>(packed & 0xffff);
+    Fd fd(checked(socket(AF_INET, SOCK_STREAM, 0), "socket"));
+    checked(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), "connect");
+    if (send(fd.get(), &bit, 1, 0) != 1) throw std::runtime_error("cannot say who this host is");
+    return fd;
+  }
+
+  const int self_, hosts_;
+  std::vector<Fd> to_;  // by bit; none where no rank of this host
+};
+
+void allreduce(Links& links, std::vector<std::byte>& buffer, std::size_t bytes) {
+  for (int bit = 0; bit < links.bits(); ++bit)
+    links.exchange(bit, buffer.data(), bytes >> (bit + 1));
+  for (int bit = links.bits(); bit-- > 0;) links.exchange(bit, buffer.data(), bytes >> (bit + 1));
+}
+
+struct Cost {
+  double seconds = 0, processor = 0;
+};
+
+Cost repeat(Links& links, std::size_t bytes, int times) {
+  std::vector<std::byte> buffer(bytes);  // half is sent and half received, at most
+  const double before = processor_seconds();
+  const auto begin = Clock::now();
+  for (int i = 0; i < times; ++i) allreduce(links, buffer, bytes);
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  return {took.count() / times, (processor_seconds() - before) / times};
+}
+
+void measure(ech::Communicator& comm, Links& links, std::size_t bytes) {
+  comm.barrier();
+  double seconds = repeat(links, bytes, kFirst).seconds;
+  comm.allreduce(&seconds, &seconds, 1, ECH_MAX);
+  comm.barrier();
+  Cost cost = repeat(links, bytes, 1 + static_cast<int>(kMeasured / seconds));
+  comm.allreduce(&cost.seconds, &cost.seconds, 1, ECH_MAX);
+  comm.allreduce(&cost.processor, &cost.processor, 1);
+  if (comm.rank() == 0)
+    fmt::print("{:>8} {:12.1f} {:14.1f}\n", format_size(bytes), cost.seconds * 1e6,
+               cost.processor * 1e6);
+}
+
+int run(int argc, char** argv) {
+  ech::Communicator comm;
+  std::vector<std::size_t> sizes;
+  for (int i = 1; i < argc; ++i) {
+    const auto size = parse_size(argv[i]);
+    if (!size || *size < std::size_t(comm.host_count()))
+      throw std::runtime_error(fmt::format("\"{}\" is no size, such as 64KiB", argv[i]));
+    sizes.push_back(*size);
+  }
+  if (sizes.empty()) sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+  Links links(comm);
+  if (comm.rank() == 0) fmt::print("{:>8} {:>12} {:>14}\n", "size", "time, us", "processor, us");
+  for (const std::size_t size : sizes) measure(comm, links, size);
+  return 0;
+}
+
+}  // namespace
+}  // namespace echelon
+
+int main(int argc, char** argv) {
+  try {
+    return echelon::run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "network_floor: {}\n", e.what());
+    return 1;
+  }
+}
