@@ -6,6 +6,7 @@
 #include "transports/shm/address.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/shm_group.h"
+#include "transports/shm/store_trial.h"
 
 namespace echelon::test {
 namespace {
@@ -53,8 +54,8 @@ const shm::BellLine& bell(const GroupRank& rank, int member) {
   return *reinterpret_cast<const shm::BellLine*>(header + 1);
 }
 
-bool knows_distance(const GroupRank& rank, int member) {
-  return bell(rank, member).finds_far.load() != 0;
+bool has_found(const GroupRank& rank, int member, const shm::StoreCall& call) {
+  return shm::finding_in(bell(rank, member).finds.load(), call) != shm::Finding::kUnknown;
 }
 
 // Of the first lane of our own segment, ever.
@@ -85,8 +86,8 @@ TEST(ShmGroup, CutsCallsOfTwoForTheirCache) {
   expect_rounds(8 * kMiB, 8 * kMiB, 16);  // does not fit anyway
 }
 
-// Who reads what others write finds out how far they are, and nobody has to be told by more than
-// the calls that are made: who only writes is told.
+// Who takes something from others finds out how it had better be written, and nobody has to be told
+// by more than the calls that are made: who only writes is told.
 void expect_readers_know(GroupAction action, std::size_t bytes, std::vector<bool> readers,
                          int calls = 100) {
   run_group(shm_case("Threads", false), static_cast<int>(readers.size()), [&](GroupRank& rank) {
@@ -97,24 +98,24 @@ void expect_readers_know(GroupAction action, std::size_t bytes, std::vector<bool
     }
     rank.board.barrier(rank.size);
     for (int m = 0; m < rank.size; ++m)
-      EXPECT_EQ(knows_distance(rank, m), readers[m]) << "rank " << m << ", " << bytes << " bytes";
+      EXPECT_EQ(has_found(rank, m, {action, bytes}), readers[m])
+          << "rank " << m << ", " << bytes << " bytes";
     rank.board.barrier(rank.size);
   });
 }
 
-TEST(ShmDistance, IsMeasuredByThoseWhoRead) {
-  constexpr std::size_t kSmall = 60 << 10, kLarge = 256 << 10;
+TEST(ShmStores, AreTriedByThoseWhoRead) {
+  constexpr std::size_t kLarge = 256 << 10;
   expect_readers_know(GroupAction::kAllgather, kLarge, {false, true, true});
   expect_readers_know(GroupAction::kReduceScatter, kLarge, {true, false, false});
   expect_readers_know(GroupAction::kAllreduce, kLarge, {true, true, true});
-  expect_readers_know(GroupAction::kAllreduce, kSmall, {false, false, false});
 }
 
-// A probe takes longer than a small call.
-TEST(ShmDistance, IsMeasuredInFewOfManySmallCalls) {
-  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {true, true}, 3000);
-  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {false, false}, 500);
-  expect_readers_know(GroupAction::kAllreduce, 2 << 10, {false, false}, 3000);
+// Two trials of eight calls.
+TEST(ShmStores, AreKnownAfterSixteenCallsOfALane) {
+  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {false, false}, 15);
+  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {true, true}, 16);
+  expect_readers_know(GroupAction::kAllreduce, 2 << 10, {false, false});
 }
 
 }  // namespace

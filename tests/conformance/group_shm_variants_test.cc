@@ -45,16 +45,16 @@ ShmOptions small_rounds(ShmOptions options) {
   return options;
 }
 
-ShmOptions far(ShmOptions options) {
-  options.thresholds.far = true;
-  options.thresholds.far_from = 1;
+ShmOptions past(ShmOptions options) {
+  options.thresholds.past = true;
+  options.thresholds.past_from = 1;
   return options;
 }
 
-// Every other member takes the others to be far.
-GroupCase far_for_some(const char* name, const ShmOptions& options) {
+// Every other member writes past the cache.
+GroupCase past_for_some(const char* name, const ShmOptions& options) {
   const auto made = std::make_shared<std::atomic<int>>(0);
-  return {name, false, [=] { return make_shm_group((*made)++ % 2 != 0 ? far(options) : options); },
+  return {name, false, [=] { return make_shm_group((*made)++ % 2 != 0 ? past(options) : options); },
           kLargest};
 }
 
@@ -62,16 +62,16 @@ INSTANTIATE_TEST_SUITE_P(
     Shm, GroupSuite,
     testing::Values(shm_case("OneShot", false, forced(kNever, kNever, kPage)),
                     shm_case("Staged", true, forced(0, kNever, kPage)),
-                    shm_case("FarOneShot", false, far(forced(kNever, kNever, kSlot))),
-                    shm_case("FarStaged", true, far(forced(0, kNever, 8 * kSlot))),
-                    shm_case("FarInRounds", false, far(forced(0, kNever, kPage))),
-                    shm_case("FarRead", false, far(forced(0, 1, kSlot))),
-                    far_for_some("FarForSome", forced(0, kNever, 2 * kSlot)),
+                    shm_case("PastOneShot", false, past(forced(kNever, kNever, kSlot))),
+                    shm_case("PastStaged", true, past(forced(0, kNever, 8 * kSlot))),
+                    shm_case("PastInRounds", false, past(forced(0, kNever, kPage))),
+                    shm_case("PastRead", false, past(forced(0, 1, kSlot))),
+                    past_for_some("PastForSome", forced(0, kNever, 2 * kSlot)),
                     shm_case("Read", true, forced(0, 1, kSlot)),
                     shm_case("ReadInRounds", false, small_rounds(forced(0, 1, kPage))),
                     shared_case("DirectOneShot", forced(kNever, kNever, kSlot)),
                     shared_case("DirectStaged", forced(0, kNever, kPage)),
-                    shared_case("DirectFar", far(forced(0, kNever, 8 * kSlot))),
+                    shared_case("DirectPast", past(forced(0, kNever, 8 * kSlot))),
                     shared_case("DirectRead", small_rounds(forced(0, 1, kSlot)))),
     case_name);
 

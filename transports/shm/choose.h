@@ -22,7 +22,7 @@ enum class Variant {
 inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
-// for what only says how a member writes: far, far_from and stream.
+// for what only says how a member writes: past, past_from and stream.
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
@@ -33,8 +33,8 @@ struct Thresholds {
   std::size_t read_block = SIZE_MAX;  // of one owner in a round of kRead
   std::size_t direct = 64 << 10;      // from here on shared buffers are read in place
   std::size_t stream = 8 << 20;       // from here on results of calls out of place bypass the cache
-  std::size_t far_from = 4 << 10;     // from here on it matters how far the others are (distance.h)
-  std::optional<bool> far = {};       // what they are taken to be; not set: measured
+  std::size_t past_from = 4 << 10;    // from here on what others load may go past the cache
+  std::optional<bool> past = {};      // whether it does; not set: tried (store_trial.h)
 };
 
 struct Question {

@@ -16,7 +16,8 @@ Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
       index_(index),
       in_line_bytes_(largest_in_line(team.size(), thresholds)),
       sources_(team.size()),
-      shares_(team.size()) {
+      shares_(team.size()),
+      trial_(index) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
 }
 
@@ -81,9 +82,7 @@ void Lane::plan() {
   reduce_at_ = gather_at_ = 0;
   own_ = {};
   streaming_ = total_ >= thresholds_.stream && !is_in_place();
-  const bool matters = total_ >= thresholds_.far_from;
-  far_ = matters && thresholds_.far.value_or(team_.far());
-  probes_ = matters && !thresholds_.far;
+  decide_stores();
   show();
   const std::size_t slot = team_.segments[0].shape().slot_bytes;
   const Question call{work_.action, total_, team_.size(), variant_ == Variant::kRead};
@@ -95,6 +94,30 @@ void Lane::plan() {
   }
   const std::size_t largest = variant_ == Variant::kOneShot ? total_ : largest_share();
   end_ = begin_ + std::max<std::uint64_t>(1, largest / block_ + (largest % block_ != 0));
+}
+
+void Lane::decide_stores() {
+  tries_ = false;
+  past_ = total_ >= thresholds_.past_from && thresholds_.past.value_or(false);
+  // What the kernel reads is not loaded by others.
+  if (total_ < thresholds_.past_from || thresholds_.past || variant_ == Variant::kRead) return;
+  const StoreCall call{work_.action, total_};
+  const std::optional<bool> tried = trial_.begin(call);
+  past_ = tried ? *tried : team_.past_pays(call);
+  tries_ = tried.has_value();
+  if (tries_) begin_trial();
+}
+
+void Lane::begin_trial() {
+  const auto others = [&](const Region& share) {
+    return share.owner != team_.self && !share.empty();
+  };
+  const bool own = !shares_[team_.self].empty(), theirs = std::ranges::any_of(shares_, others);
+  const bool all = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllreduce;
+  const bool gathers_only = work_.action == GroupAction::kAllgather;
+  stages_ = all || (gathers_only ? own : theirs);
+  takes_ = all || (gathers_only ? theirs : own);
+  took_ = {};
 }
 
 // Who owns what, in all variants but one-shot.
@@ -163,26 +186,41 @@ Lane::Step Lane::next() {
 
 bool Lane::advance() {
   if (busy_ && in_line_) return advance_in_line();
-  switch (next()) {
-    case Step::kNone:
-      return false;
-    case Step::kPlan:
-      plan();
-      return true;
-    case Step::kStage:
-      stage();
-      return true;
-    case Step::kReduce:
-      reduce();
-      return true;
-    case Step::kGather:
-      gather();
-      return true;
-    case Step::kEnd:
-      busy_ = false;
-      return true;
+  const Step step = next();
+  if (step == Step::kNone) return false;
+  if (!tries_) {
+    take(step);
+  } else {
+    const auto began = Clock::now();
+    take(step);
+    took_ += Clock::now() - began;
   }
-  return false;
+  return true;
+}
+
+void Lane::take(Step step) {
+  switch (step) {
+    case Step::kNone:
+      return;
+    case Step::kPlan:
+      return plan();
+    case Step::kStage:
+      return stage();
+    case Step::kReduce:
+      return reduce();
+    case Step::kGather:
+      return gather();
+    case Step::kEnd:
+      return end();
+  }
+}
+
+void Lane::end() {
+  busy_ = false;
+  if (!tries_) return;
+  std::optional<StoreTrial::Time> took;
+  if (takes_) took = took_;
+  team_.note({work_.action, total_}, trial_.end(took));
 }
 
 bool Lane::all_finished(std::uint64_t rounds) {

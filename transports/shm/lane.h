@@ -10,7 +10,7 @@
 // uses those of parity r % 2.
 //
 // Invariants
-//  1. finished = r + 1 means: the owner of this line reads no slot, line or probe of rounds <= r
+//  1. finished = r + 1 means: the owner of this line reads no slot or line of rounds <= r
 //     again.
 //  2. A member stages round r only when all members have finished >= r - 1, that is, do not read
 //     round r - 2 any more, which used the same slots and line. Hence what is read in round r
@@ -38,7 +38,9 @@
 // Thread safety: none; the engine's thread only.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,14 +49,15 @@
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/pieces.h"
 #include "transports/shm/segment.h"
+#include "transports/shm/store_trial.h"
 #include "transports/shm/team.h"
 
 namespace echelon::shm {
 
 // What a ready line carries when not the payload itself.
 struct Announced {
-  ShownPair memory;         // the same in all rounds of a call
-  std::uint32_t probe = 0;  // distance.h
+  ShownPair memory;          // the same in all rounds of a call
+  std::uint32_t staged = 0;  // ns that it took to stage this round, in a trial (store_trial.h)
 };
 
 class Lane {
@@ -75,6 +78,7 @@ class Lane {
   std::size_t take_moved() { return std::exchange(moved_, 0); }
 
  private:
+  using Clock = std::chrono::steady_clock;
   enum class Step { kNone, kPlan, kStage, kReduce, kGather, kEnd };
 
   // lane_in_line.cc: calls of one round whose bytes lie beside the flags
@@ -110,6 +114,10 @@ class Lane {
   void plan();
   bool is_in_place() const;
   void show();
+  void decide_stores();
+  void begin_trial();
+  void take(Step step);
+  void end();
   Step next();
   bool all_finished(std::uint64_t rounds);
   bool reducible();
@@ -125,6 +133,7 @@ class Lane {
 
   // lane_data.cc: moving bytes
   void stage();
+  void count_staging(std::uint64_t round, int first, int last);
   void put(const Region& from, std::byte* slot);
   void reduce();
   void reduce_region(const Region& region, std::size_t slot_at);
@@ -135,8 +144,6 @@ class Lane {
   const std::byte* fetch_input(int member, const Piece& piece, std::size_t slot_at);
   void fetch_output(int owner, const Piece& piece, std::size_t slot_at);
   Announced announced(int member, std::uint64_t round) const;  // requires that it is ready there
-  std::uint32_t probe();
-  void read_probe(int member, std::uint64_t round);
 
   bool gathers() const {
     return variant_ != Variant::kOneShot && work_.action != GroupAction::kReduceScatter;
@@ -172,8 +179,8 @@ class Lane {
   bool in_line_ = false;      // the call goes in line
   RoleInLine role_;           // then
   bool streaming_ = false;    // results bypass the cache
-  bool far_ = false;          // the others are far: what they load is written past the cache
-  bool probes_ = false;       // how far they are is measured in this call
+  bool past_ = false;         // what the others load is written past the cache
+  bool tries_ = false;        // as a trial
   ShownPair own_;             // how the others read our memory
   std::size_t total_ = 0;     // bytes of the call
   std::size_t block_ = 0;     // bytes of one owner in one round
@@ -189,7 +196,12 @@ class Lane {
   std::size_t reduce_at_ = 0;         // bytes of our region reduced in this round
   std::size_t gather_at_ = 0;         // bytes of the owner's region gathered
   std::size_t moved_ = 0;
-  std::uint64_t next_probe_ = 0;  // the first round that may have one
+
+  // Of a trial: whether this member stages something for others and takes something from them, and
+  // the time of its steps, without waiting.
+  bool stages_ = false, takes_ = false;
+  StoreTrial::Time took_{};
+  StoreTrial trial_;
 };
 
 }  // namespace echelon::shm

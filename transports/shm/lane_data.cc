@@ -16,10 +16,6 @@ constexpr std::size_t kGatherBytes = std::size_t{128} << 10;  // in one step
 // streamed from there. Less than kLeastPiece in one place is not worth the fence.
 constexpr std::size_t kPiece = 8192, kLeastPiece = 1024;
 
-// A probe can take longer than a call of less than so many bytes: one in so many rounds of those.
-constexpr std::size_t kProbedAlways = std::size_t{64} << 10;
-constexpr std::uint64_t kRoundsPerProbe = 256;
-
 static_assert(sizeof(Announced) <= kInlineBytes);
 
 // The next `limit` bytes of a region of which `at` bytes are done.
@@ -36,24 +32,10 @@ Announced Lane::announced(int member, std::uint64_t round) const {
   return out;
 }
 
-// A probe is read in its round, so from the next round but one on nobody reads it any more.
-std::uint32_t Lane::probe() {
-  const std::uint64_t apart = total_ < kProbedAlways ? kRoundsPerProbe : 0;
-  if (!probes_ || staged_ < next_probe_ + apart || !team_.distance.due()) return 0;
-  next_probe_ = staged_ + 2;
-  return team_.distance.write(team_.segments[team_.self].probe(index_));
-}
-
-// Requires that `member` is ready in that round.
-void Lane::read_probe(int member, std::uint64_t round) {
-  if (!probes_ || member == team_.self) return;
-  team_.read_probe(member, announced(member, round).probe, team_.segments[member].probe(index_));
-}
-
 void Lane::put(const Region& from, std::byte* slot) {
   pieces(work_.parts, from, [&](const Piece& piece) {
     deliver(slot + piece.position, work_.input + piece.input_offset, piece.bytes,
-            far_ && piece.bytes >= kLeastPiece);
+            past_ && piece.bytes >= kLeastPiece);
   });
   moved_ += from.bytes();
 }
@@ -61,23 +43,34 @@ void Lane::put(const Region& from, std::byte* slot) {
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
-  const Announced shown{own_, probe()};
-  std::memcpy(line.payload, &shown, sizeof shown);
+  const auto began = tries_ ? Clock::now() : Clock::time_point();
   const bool whole = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather;
   for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
     if (whole == (owner == team_.self))
       put(region(owner, staged_), whole ? slot : slot + owner * block_);
+  const auto took = tries_ ? Clock::now() - began : StoreTrial::Time();
+  const Announced shown{own_, static_cast<std::uint32_t>(took.count())};
+  std::memcpy(line.payload, &shown, sizeof shown);
   line.ready.store(flag(staged_), std::memory_order_release);
   ++staged_;
   team_.announce(bell_);
+}
+
+// In a trial of who stages nothing: how long it took those who did, of members `first` to before
+// `last`, who are ready in that round. They write as slowly as they are made to.
+void Lane::count_staging(std::uint64_t round, int first, int last) {
+  if (!tries_ || stages_) return;
+  StoreTrial::Time longest{};
+  for (int m = first; m < last; ++m)
+    if (m != team_.self) longest = std::max(longest, StoreTrial::Time(announced(m, round).staged));
+  took_ += longest;
 }
 
 // Our region of the round, chunk by chunk.
 void Lane::reduce() {
   if (reduces()) {
     const Region whole = region(team_.self, reduced_);
-    if (reduce_at_ == 0 && !whole.empty())
-      for (int m = 0; m < team_.size(); ++m) read_probe(m, reduced_);
+    if (reduce_at_ == 0 && !whole.empty()) count_staging(reduced_, 0, team_.size());
     const Region chunk = next_chunk(whole, reduce_at_, chunk_);
     const std::size_t first = variant_ == Variant::kOneShot ? 0 : team_.self * block_;
     reduce_region(chunk, first + reduce_at_);
@@ -112,7 +105,7 @@ void Lane::reduce_region(const Region& region, std::size_t slot_at) {
 // Reduces sources_ to user memory, and to a slot, if any, where others read it.
 void Lane::reduce_piece(const Piece& piece, std::byte* slot) {
   const bool mapped = gathers() && variant_ != Variant::kRead;  // others load the result
-  if (mapped ? far_ && piece.bytes >= kLeastPiece : streaming_)
+  if (mapped ? past_ && piece.bytes >= kLeastPiece : streaming_)
     return reduce_past_cache(piece, slot);
   std::byte* user = work_.output + piece.output_offset;
   std::byte* out = slot != nullptr ? slot : user;
@@ -154,7 +147,7 @@ void Lane::gather() {
   if (gathers() && gather_from_ < team_.size()) {
     const int owner = (team_.self + gather_from_) % team_.size();
     const Region whole = region(owner, gathered_);
-    if (!reduces() && gather_at_ == 0 && !whole.empty()) read_probe(owner, gathered_);
+    if (!reduces() && gather_at_ == 0 && !whole.empty()) count_staging(gathered_, owner, owner + 1);
     const Region chunk = next_chunk(whole, gather_at_, kGatherBytes);
     gather_region(owner, chunk, gather_at_);
     gather_at_ += chunk.bytes();

@@ -27,9 +27,7 @@ std::size_t SegmentShape::control_bytes() const {
          round_up(sizeof(SegmentHeader) + sizeof(BellLine) + lanes * sizeof(LaneLines), kPage);
 }
 
-std::size_t SegmentShape::bytes() const {
-  return control_bytes() + lanes * (4 * slot_bytes + kProbeBytes);
-}
+std::size_t SegmentShape::bytes() const { return control_bytes() + lanes * 4 * slot_bytes; }
 
 Segment::Segment(Segment&& o) noexcept
     : fd_(std::move(o.fd_)), shape_(o.shape_), base_(std::exchange(o.base_, nullptr)) {}

@@ -40,7 +40,7 @@ struct LaneLines {
 struct alignas(kLine) BellLine {
   std::atomic<std::uint32_t> sleeping;
   std::atomic<std::uint32_t> reads_peers;  // 0: not known yet, 1: no, 2: yes
-  std::atomic<std::uint32_t> finds_far;    // the others (distance.h); likewise
+  std::atomic<std::uint32_t> finds;        // by trying (store_trial.h), a Finding for each class
 };
 
 struct alignas(kLine) SegmentHeader {
@@ -50,8 +50,7 @@ struct alignas(kLine) SegmentHeader {
   std::uint32_t lanes;
 };
 
-inline constexpr std::size_t kProbeBytes = 32 << 10;  // distance.h
-inline constexpr std::size_t kBoardBytes = 4096;      // for notes between the ranks
+inline constexpr std::size_t kBoardBytes = 4096;  // for notes between the ranks
 
 // The same for all members of a group.
 struct SegmentShape {
@@ -88,9 +87,6 @@ class Segment {
   // Staging of a lane for rounds of one parity: what the others reduce, and what they gather.
   std::byte* input_slot(int lane, int parity) const { return slot(lane, parity); }
   std::byte* result_slot(int lane, int parity) const { return slot(lane, 2 + parity); }
-
-  // Of a lane, kProbeBytes.
-  std::byte* probe(int lane) const { return slot(shape_.lanes, 0) + lane * kProbeBytes; }
 
  private:
   static Segment map(Fd fd, const SegmentShape& shape);

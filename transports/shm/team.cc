@@ -23,7 +23,6 @@ Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members)
     : self(own),
       segments(std::move(mapped)),
       memory(pids(members)),
-      distance(own, static_cast<int>(members.size())),
       scratch(kScratch),
       members_(std::move(members)) {
   for (const Segment& segment : segments) bells_.push_back(&segment.bell());
@@ -53,19 +52,19 @@ Team::Readable Team::readable() {
   return readable_ = all ? Readable::kYes : Readable::kNo;
 }
 
-void Team::read_probe(int member, std::uint32_t number, const std::byte* probe) {
-  if (!distance.read(member, number, probe) || !distance.known()) return;
-  bells_[self]->finds_far.store(distance.far() ? 2 : 1, std::memory_order_relaxed);
+void Team::note(const StoreCall& call, Finding finding) {
+  findings_.note(call, finding);
+  bells_[self]->finds.store(findings_.word(), std::memory_order_relaxed);
 }
 
-bool Team::far() const {
-  int known = 0, far = 0;
+bool Team::past_pays(const StoreCall& call) const {
+  int known = 0, past = 0;
   for (const BellLine* bell : bells_) {
-    const std::uint32_t finds = bell->finds_far.load(std::memory_order_relaxed);
-    known += finds != 0 ? 1 : 0;
-    far += finds == 2 ? 1 : 0;
+    const Finding found = finding_in(bell->finds.load(std::memory_order_relaxed), call);
+    known += found != Finding::kUnknown ? 1 : 0;
+    past += found == Finding::kPast ? 1 : 0;
   }
-  return far > 0 && 3 * far >= known;
+  return past > 0 && 3 * past >= known;
 }
 
 }  // namespace echelon::shm

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "transports/shm/bell.h"
-#include "transports/shm/distance.h"
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/segment.h"
+#include "transports/shm/store_trial.h"
 
 namespace echelon::shm {
 
@@ -29,7 +29,6 @@ class Team {
   const int self;
   const std::vector<Segment> segments;
   PeerMemory memory;
-  Distance distance;
   std::vector<std::byte> scratch;
   std::uint64_t bytes_taken = 0;  // from others
   ech_status failure = ECH_OK;    // set by a lane that could not read
@@ -51,11 +50,11 @@ class Team {
     }
   }
 
-  // Reads a member's probe and tells the others what we know of the distance then.
-  void read_probe(int member, std::uint32_t number, const std::byte* probe);
+  // What a trial with such calls has found, of this member. Tells the others.
+  void note(const StoreCall& call, Finding finding);
 
-  // Whether a third or more of those who know find the others far. Who writes may not read.
-  bool far() const;
+  // Whether writing past the cache pays for a third or more of those who know.
+  bool past_pays(const StoreCall& call) const;
 
   // Whether every member can read every other's memory; unknown until all have tried.
   enum class Readable { kUnknown, kNo, kYes };
@@ -66,6 +65,7 @@ class Team {
 
   const std::vector<Member> members_;
   std::vector<BellLine*> bells_;
+  StoreFindings findings_;
   Readable readable_ = Readable::kUnknown;
 };
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transports/shm/store_trial.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace echelon::shm {
+namespace {
+
+constexpr std::size_t kFirstClass = 4 << 10;
+
+// Of each way the first half finds the lane's slots as the other way has left them, and does not
+// count. A large call goes through all of them, a small one through one of two.
+constexpr std::size_t kLarge = std::size_t{4} << 20;
+constexpr int kCallsOfLarge = 2, kCallsOfSmall = 4;
+
+// Of all lanes: so most calls go the better known way, also where there are few of a size.
+constexpr int kLanes = 2;
+
+// Such a lane makes so many trials of a class one after another, then one in so many calls.
+constexpr int kTrialsAtOnce = 2, kPause = 256;
+
+// A trial whose calls do not come any more is given up after so many others.
+constexpr int kMostOthers = 64;
+
+// Past the cache must take less than this part of the time. Between dies it was 0.3 to 0.6, and what
+// is as quick either way should not change from trial to trial.
+constexpr double kPays = 0.9;
+
+constexpr int kKept = 8;  // findings of a class
+
+}  // namespace
+
+int store_class(const StoreCall& call) {
+  const int doublings = std::bit_width(call.bytes / kFirstClass) - 1;
+  const int size = std::clamp(doublings / 2, 0, kSizeClasses - 1);
+  return call.action == GroupAction::kAllgather ? kSizeClasses + size : size;
+}
+
+int StoreTrial::calls_per_way() const {
+  return tried_->bytes >= kLarge ? kCallsOfLarge : kCallsOfSmall;
+}
+
+std::optional<bool> StoreTrial::begin(const StoreCall& call) {
+  if (lane_ >= kLanes) return std::nullopt;
+  if (tried_ && *tried_ != call && ++others_ > kMostOthers) tried_.reset();
+  if (tried_) return *tried_ == call ? std::optional(goes_past()) : std::nullopt;
+  Class& own = classes_[store_class(call)];
+  if (own.pause > 0) {
+    --own.pause;
+    return std::nullopt;
+  }
+  tried_ = call;
+  at_ = others_ = 0;
+  least_.fill(Time::max());
+  return goes_past();
+}
+
+Finding StoreTrial::end(std::optional<Time> took) {
+  const int calls = calls_per_way();
+  Time& least = least_[goes_past() ? 1 : 0];
+  if (at_ % calls >= calls / 2 && took) least = std::min(least, *took);
+  if (++at_ < 2 * calls) return Finding::kUnknown;
+  Class& own = classes_[store_class(*tried_)];
+  if (++own.trials >= kTrialsAtOnce) own.pause = kPause;
+  tried_.reset();
+  if (std::ranges::max(least_) == Time::max()) return Finding::kUnknown;
+  return least_[1] < kPays * least_[0] ? Finding::kPast : Finding::kCached;
+}
+
+void StoreFindings::note(const StoreCall& call, Finding finding) {
+  if (finding == Finding::kUnknown) return;
+  Class& own = classes_[store_class(call)];
+  own.past = own.past << 1 | (finding == Finding::kPast ? 1 : 0);
+  own.noted = std::min(own.noted + 1, kKept);
+}
+
+// Two thirds of the last findings.
+std::uint32_t StoreFindings::word() const {
+  std::uint32_t word = 0;
+  for (int c = 0; c < kStoreClasses; ++c) {
+    const auto& [past, noted] = classes_[c];
+    const int said = std::popcount(past & ((1U << noted) - 1));
+    const bool most = 3 * said >= 2 * noted;
+    const Finding finding =
+        noted < 2 ? Finding::kUnknown : most ? Finding::kPast : Finding::kCached;
+    word |= static_cast<std::uint32_t>(finding) << 2 * c;
+  }
+  return word;
+}
+
+Finding finding_in(std::uint32_t word, const StoreCall& call) {
+  return static_cast<Finding>(word >> 2 * store_class(call) & 3);
+}
+
+}  // namespace echelon::shm

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether what the other members load had better be written past the cache. Between dies without a
+// common cache it is slow to take a line back that the others have read, or to read one that they
+// have just written; which of both, and from which size on, differs by processor. Not asked of the
+// topology: ranks move, and virtual machines do not say. Tried, on the calls themselves: some lanes
+// make a few calls of one kind either way and compare what they took. All members go the same way
+// in such a call, for they count alike. What they find may differ: each says it in its segment
+// (team.h), also for those who only write. docs/shm.md, "Past the cache".
+//
+// Thread safety: none; the engine's thread only.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "transports/group.h"
+
+namespace echelon::shm {
+
+struct StoreCall {
+  GroupAction action;
+  std::size_t bytes;
+  friend bool operator==(const StoreCall&, const StoreCall&) = default;
+};
+
+// Calls that are taken to be alike: sizes up to four times those of the class before (less than
+// 16 KiB, ... 64 MiB and more), with additions and without.
+inline constexpr int kSizeClasses = 8, kStoreClasses = 2 * kSizeClasses;
+int store_class(const StoreCall& call);
+
+enum class Finding : std::uint32_t { kUnknown, kCached, kPast };
+
+// Of one lane.
+class StoreTrial {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  explicit StoreTrial(int lane) : lane_(lane) {}
+
+  // For every call that can go either way, when it starts: whether it goes past the cache, when it
+  // is part of a trial. Then end() must follow.
+  std::optional<bool> begin(const StoreCall& call);
+
+  // What that call took this member; nothing when it took nothing from others. Returns a finding
+  // when the trial is over and there is one.
+  Finding end(std::optional<Time> took);
+
+ private:
+  struct Class {
+    int trials = 0;  // that have ended
+    int pause = 0;   // calls until the next one
+  };
+  int calls_per_way() const;
+  bool goes_past() const { return (at_ / calls_per_way() + lane_) % 2 != 0; }
+
+  const int lane_;  // lanes begin in different ways, so that nobody compares cold with warm
+  std::array<Class, kStoreClasses> classes_{};
+  std::optional<StoreCall> tried_;    // nothing: there is no trial
+  int at_ = 0;                   // calls of it so far
+  int others_ = 0;               // calls meanwhile that were of another kind
+  std::array<Time, 2> least_{};  // by way
+};
+
+// What all lanes of a member have found.
+class StoreFindings {
+ public:
+  void note(const StoreCall& call, Finding finding);
+
+  // A Finding in two bits for each class.
+  std::uint32_t word() const;
+
+ private:
+  struct Class {
+    std::uint32_t past = 0;  // a bit for each finding, the last in the lowest
+    int noted = 0;
+  };
+  std::array<Class, kStoreClasses> classes_{};
+};
+
+Finding finding_in(std::uint32_t word, const StoreCall& call);
+
+}  // namespace echelon::shm
