@@ -36,7 +36,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kMeasured = 1;  // s. The other ranks wait meanwhile, and say so after 2 s
-constexpr int kFirst = 5;          // operations, to find out how many fit
+constexpr int kFirst = 5;        // operations, to find out how many fit
 constexpr std::chrono::seconds kLimit{30};
 
 int checked(int result, const char* call) {
@@ -135,7 +135,8 @@ class Links {
     for (int i = std::popcount(static_cast<unsigned>(self_)); i > 0; --i) {
       Fd fd(checked(accept(door.get(), nullptr, nullptr), "accept"));
       char bit = 0;
-      if (recv(fd.get(), &bit, 1, 0) != 1) throw std::runtime_error("a host does not say who it is");
+      if (recv(fd.get(), &bit, 1, 0) != 1)
+        throw std::runtime_error("a host does not say who it is");
       to_[bit] = std::move(fd);
     }
     const int on = 1;

@@ -115,8 +115,13 @@ TEST(StoreTrial, IsGivenUpWhenItsCallsDoNotCome) {
 }
 
 TEST(StoreClass, HasSizesUpToFourTimesThoseBefore) {
-  for (const auto& [bytes, number] : {std::pair{1, 0}, {4 << 10, 0}, {(16 << 10) - 1, 0},
-                                      {16 << 10, 1}, {64 << 10, 2}, {1 << 20, 4}, {64 << 20, 7}}) {
+  for (const auto& [bytes, number] : {std::pair{1, 0},
+                                      {4 << 10, 0},
+                                      {(16 << 10) - 1, 0},
+                                      {16 << 10, 1},
+                                      {64 << 10, 2},
+                                      {1 << 20, 4},
+                                      {64 << 20, 7}}) {
     const auto size = static_cast<std::size_t>(bytes);
     EXPECT_EQ(store_class({GroupAction::kAllreduce, size}), number) << bytes;
     EXPECT_EQ(store_class({GroupAction::kReduceScatter, size}), number) << bytes;

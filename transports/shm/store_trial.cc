@@ -23,8 +23,8 @@ constexpr int kTrialsAtOnce = 2, kPause = 256;
 // A trial whose calls do not come any more is given up after so many others.
 constexpr int kMostOthers = 64;
 
-// Past the cache must take less than this part of the time. Between dies it was 0.3 to 0.6, and what
-// is as quick either way should not change from trial to trial.
+// Past the cache must take less than this part of the time. Between dies it was 0.3 to 0.6, and
+// what is as quick either way should not change from trial to trial.
 constexpr double kPays = 0.9;
 
 constexpr int kKept = 8;  // findings of a class
@@ -82,8 +82,9 @@ std::uint32_t StoreFindings::word() const {
     const auto& [past, noted] = classes_[c];
     const int said = std::popcount(past & ((1U << noted) - 1));
     const bool most = 3 * said >= 2 * noted;
-    const Finding finding =
-        noted < 2 ? Finding::kUnknown : most ? Finding::kPast : Finding::kCached;
+    const Finding finding = noted < 2 ? Finding::kUnknown
+                            : most    ? Finding::kPast
+                                      : Finding::kCached;
     word |= static_cast<std::uint32_t>(finding) << 2 * c;
   }
   return word;

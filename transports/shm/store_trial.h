@@ -58,10 +58,10 @@ class StoreTrial {
 
   const int lane_;  // lanes begin in different ways, so that nobody compares cold with warm
   std::array<Class, kStoreClasses> classes_{};
-  std::optional<StoreCall> tried_;    // nothing: there is no trial
-  int at_ = 0;                   // calls of it so far
-  int others_ = 0;               // calls meanwhile that were of another kind
-  std::array<Time, 2> least_{};  // by way
+  std::optional<StoreCall> tried_;  // nothing: there is no trial
+  int at_ = 0;                      // calls of it so far
+  int others_ = 0;                  // calls meanwhile that were of another kind
+  std::array<Time, 2> least_{};     // by way
 };
 
 // What all lanes of a member have found.
