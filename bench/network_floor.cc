@@ -90,13 +90,11 @@ class Links {
     // No wake for less than all; what the kernel does not hold at once comes in parts.
     const int all = static_cast<int>(std::min<std::size_t>(bytes, 256 << 10));
     checked(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &all, sizeof all), "SO_RCVLOWAT");
-    while (sent < bytes || received < bytes) {
+    while (true) {
       if (sent < bytes) sent += moved(send(fd, data + sent, bytes - sent, MSG_NOSIGNAL));
-      pollfd news{fd, static_cast<short>(sent < bytes ? POLLIN | POLLOUT : POLLIN), 0};
-      const auto limit = std::chrono::milliseconds(kLimit).count();
-      if (checked(poll(&news, 1, static_cast<int>(limit)), "poll") == 0)
-        throw std::runtime_error(fmt::format("nothing came for {} s", kLimit.count()));
-      if ((news.revents & ~POLLOUT) == 0 || received == bytes) continue;
+      if (sent == bytes && received == bytes) return;
+      const int wanted = (sent < bytes ? POLLOUT : 0) | (received < bytes ? POLLIN : 0);
+      if ((news_of(fd, wanted) & ~POLLOUT) == 0) continue;
       received += moved(recv(fd, data + bytes + received, bytes - received, 0));
       const std::size_t rest = bytes - received;
       if (rest == 0 || rest >= static_cast<std::size_t>(all)) continue;
@@ -108,6 +106,14 @@ class Links {
   int bits() const { return static_cast<int>(to_.size()); }
 
  private:
+  static int news_of(int fd, int wanted) {
+    pollfd one{fd, static_cast<short>(wanted), 0};
+    const auto limit = std::chrono::milliseconds(kLimit).count();
+    if (checked(poll(&one, 1, static_cast<int>(limit)), "poll") == 0)
+      throw std::runtime_error(fmt::format("nothing moved for {} s", kLimit.count()));
+    return one.revents;
+  }
+
   static std::size_t moved(ssize_t bytes) {
     if (bytes < 0 && errno == EAGAIN) return 0;
     if (bytes == 0) throw std::runtime_error("another host has ended the connection");
