@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "lib/base/dtype.h"
 #include "lib/base/relax.h"
 #include "lib/engine/host_memory.h"
 #include "lib/reduce/reduce.h"
@@ -17,67 +16,6 @@ namespace {
 constexpr int kLanesWithoutGroup = 8;
 constexpr unsigned kPollsPerNetworkPoll = 8;
 constexpr unsigned kIdlePollsPerCheck = 1024;
-
-// The part of `task` that runs in elements [begin, end) of every block.
-SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
-  const Program& program = *task.program;
-  SegmentWork work;
-  work.program = &program;
-  work.dtype = task.dtype;
-  work.op = task.op;
-  work.fingerprint = task.signature.fingerprint();
-  work.metered = task.metered && program.copies_tell;
-  work.result = result_of(task.goal, program.units);
-  if (task.op == ECH_AVG) work.divisor = task.goal.size;
-
-  const std::size_t element = size_of(task.dtype);
-  const std::size_t stride = task.count * element;
-  View& view = work.view;
-  view.block_units = program.units / program.blocks;
-  view.elements = end - begin;
-  view.element_size = element;
-  if (task.list) {
-    work.list = task.list.get();
-    work.list_begin = begin;
-    return work;
-  }
-  const bool one_block_in = task.goal.collective == ECH_ALLGATHER;
-  const bool one_block_out = task.goal.collective == ECH_REDUCE_SCATTER;
-  view.input = {task.input + begin * element, one_block_in ? 0 : stride};
-  if (task.output != nullptr)
-    view.work = {task.output + begin * element, one_block_out ? 0 : stride};
-  return work;
-}
-
-// Whether the steps need memory that is not the caller's.
-bool needs_scratch(const Task& task) {
-  return !task.list && task.program->needs_scratch(task.output != nullptr);
-}
-
-std::size_t segments_of(const Task& task) { return (task.count + task.segment - 1) / task.segment; }
-
-// A part of the only call, which is a block: the buffer, where it has no blocks.
-GroupPart block_of(const Task& task, const Part& part) {
-  const std::size_t bytes = task.count * size_of(task.dtype);
-  const std::size_t at = part.slice.begin / part.slice.size() * bytes;
-  const bool blocks_in = task.goal.collective == ECH_REDUCE_SCATTER;
-  const bool blocks_out = task.goal.collective == ECH_ALLGATHER;
-  return {blocks_in ? at : 0, blocks_out ? at : 0, bytes, part.owner};
-}
-
-// Of one that ends now.
-OperationRecord record_of(const Task& task, std::uint64_t sequence) {
-  OperationRecord record;
-  record.ended = nanoseconds(Clock::now());
-  record.sequence = sequence;
-  record.signature = task.signature;
-  record.bytes = task.bytes;
-  record.elements = task.count;
-  record.program = task.program;
-  record.name = task.name;
-  record.element_size = static_cast<std::uint8_t>(size_of(task.dtype));
-  return record;
-}
 
 }  // namespace
 

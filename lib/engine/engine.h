@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "lib/base/activity.h"
-#include "lib/engine/buffer_list.h"
 #include "lib/engine/link_meter.h"
 #include "lib/engine/program.h"
 #include "lib/engine/recorder.h"
 #include "lib/engine/segment.h"
+#include "lib/engine/task.h"
 #include "transports/group.h"
 #include "transports/memory.h"
 #include "transports/transport.h"
@@ -33,24 +33,6 @@
 namespace echelon {
 
 using Clock = std::chrono::steady_clock;
-
-// One collective as the caller asked for it, validated, with the program that does it.
-struct Task {
-  const Program* program = nullptr;  // outlives the operation; null: the planner is asked for it
-  Goal goal{};
-  ech_dtype dtype = ECH_UINT8;
-  ech_op op = ECH_SUM;
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;                       // nullptr where the goal leaves nothing
-  std::shared_ptr<const BufferList> list = nullptr;  // of an allreduce, instead of input and output
-  std::size_t count = 0;                             // elements per block, > 0
-  std::size_t bytes = 0;                             // of all blocks: what plans go by
-  std::size_t segment = 0;  // elements per block of one segment, > 0 with a program
-  std::chrono::nanoseconds timeout{};
-  Signature signature;     // what the caller asked for
-  bool metered = false;    // alike on all ranks: its large messages tell how fast links are
-  std::uint32_t name = 0;  // for the recorder: by which the caller calls it
-};
 
 class Operation {
  public:
