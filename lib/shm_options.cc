@@ -4,6 +4,15 @@
 #include <algorithm>
 
 namespace echelon {
+namespace {
+
+void count(shm::Thresholds& thresholds, const CacheLevel& cache) {
+  const std::size_t before = thresholds.caches == SIZE_MAX ? 0 : thresholds.caches;
+  thresholds.cache = std::min(thresholds.cache, cache.bytes);
+  thresholds.caches = before + cache.bytes * std::max(cache.cpus.size(), std::size_t{1});
+}
+
+}  // namespace
 
 ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned,
                        const Host& host) {
@@ -15,9 +24,9 @@ ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tune
   t.one_shot = tuned.one_shot.value_or(t.one_shot);
   t.one_shot_pair = tuned.one_shot.value_or(t.one_shot_pair);
   t.direct = tuned.direct.value_or(t.direct);
-  t.stream = tuned.stream.value_or(t.stream);
+  t.stream = tuned.stream;
   for (const CacheLevel& cache : host.caches)
-    if (cache.level == 3) t.cache = std::min(t.cache, cache.bytes);
+    if (cache.level == 3 && cache.bytes > 0) count(t, cache);
   return out;
 }
 

@@ -84,11 +84,16 @@ void Segment::record_phase(std::int16_t next) {
   phase_began_ = now;
 }
 
+// Whether the result is read again after all steps.
+bool Segment::delivers() const {
+  return work_.list != nullptr || work_.deliver_to != nullptr || work_.divisor > 1;
+}
+
 // What comes after all steps.
 std::int16_t Segment::last_phase() const {
-  const bool moves = work_.list != nullptr || work_.deliver_to != nullptr || work_.divisor > 1;
   const bool waits = !unconfirmed_.empty();
-  return waits || (moves && !work_.result.empty()) ? PhaseRecord::kDeliver : PhaseRecord::kNone;
+  return waits || (delivers() && !work_.result.empty()) ? PhaseRecord::kDeliver
+                                                        : PhaseRecord::kNone;
 }
 
 bool Segment::memory_done() {
@@ -265,11 +270,17 @@ void Segment::start_call(const Call& call) {
     const std::size_t in = from_input ? view.offset(view.input, part.slice) : out;
     parts_.push_back({in, out, view.bytes(part.slice), part.owner});
   }
-  const GroupWork work{call.action,       work_.dtype,
-                       work_.op,          from_input ? view.input.data : view.work.data,
-                       view.work.data,    parts_,
-                       work_.fingerprint, work_.first_turn + work_.turns.of(work_.index, calls_++),
-                       call.members};
+  const GroupWork work{call.action,
+                       work_.dtype,
+                       work_.op,
+                       from_input ? view.input.data : view.work.data,
+                       view.work.data,
+                       parts_,
+                       work_.fingerprint,
+                       work_.first_turn + work_.turns.of(work_.index, calls_++),
+                       call.members,
+                       work_.buffers,
+                       !delivers() && next_ + 1 == work_.program->steps.size()};
   media_.group->start(media_.lane, work);
   call_pending_ = true;
 }

@@ -37,6 +37,7 @@ struct SegmentWork {
   std::uint64_t first_turn = 0;   // of the operation's group calls
   Turns turns;                    // in which they come
   std::uint16_t fingerprint = 0;  // of the caller's call
+  std::size_t buffers = 0;        // bytes of the operation's input and output
   bool metered = false;           // large messages between hosts are confirmed, and timed
 };
 
@@ -98,6 +99,7 @@ class Segment {
     if (media_.recorder != nullptr && phase != phase_) record_phase(phase);
   }
   void record_phase(std::int16_t next);
+  bool delivers() const;
   std::int16_t last_phase() const;
 
   bool advance_stage();

@@ -1,15 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/engine/task.h"
 
+#include <algorithm>
+
 #include "lib/base/dtype.h"
 
 namespace echelon {
+namespace {
+
+// Of the caller's input and output, once where they are one.
+std::size_t buffer_bytes(const Task& task) {
+  const std::size_t block = task.count * size_of(task.dtype);
+  const std::size_t in = task.goal.collective == ECH_ALLGATHER ? block : task.bytes;
+  const std::size_t out = task.goal.collective == ECH_REDUCE_SCATTER ? block : task.bytes;
+  if (task.input == task.output) return std::max(in, out);
+  return task.output == nullptr ? in : in + out;
+}
+
+}  // namespace
+
 SegmentWork segment_work(const Task& task, std::size_t begin, std::size_t end) {
   const Program& program = *task.program;
   SegmentWork work;
   work.program = &program;
   work.dtype = task.dtype;
   work.op = task.op;
+  work.buffers = buffer_bytes(task);
   work.fingerprint = task.signature.fingerprint();
   work.metered = task.metered && program.copies_tell;
   work.result = result_of(task.goal, program.units);

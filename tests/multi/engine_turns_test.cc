@@ -25,6 +25,9 @@ class TurnedGroup final : public GroupEngine {
 
   int lanes() const override { return group_->lanes(); }
   void start(int lane, const GroupWork& work) override {
+    EXPECT_FALSE(work.last && work.action == GroupAction::kReduceScatter) << "it is sent on";
+    EXPECT_GE(work.buffers, work.parts.front().bytes);
+    last_ += work.last ? 1 : 0;
     EXPECT_TRUE(waiting_.emplace(work.turn, std::pair(lane, work)).second) << work.turn;
     progress();
   }
@@ -58,11 +61,13 @@ class TurnedGroup final : public GroupEngine {
   void sleep(std::chrono::nanoseconds limit) override { group_->sleep(limit); }
 
   std::uint64_t turn() const { return turn_; }
+  std::uint64_t last() const { return last_; }
 
  private:
   const std::unique_ptr<GroupEngine> group_;
   std::map<std::uint64_t, std::pair<int, GroupWork>> waiting_;
   std::uint64_t turn_ = 0;
+  std::uint64_t last_ = 0;  // calls that were the last of a segment
   int calling_ = -1;
 };
 
@@ -115,15 +120,18 @@ void run_rank(int rank, Meeting& meeting) {
   EXPECT_EQ(copies.calls, 1u);
   std::vector<std::vector<Value>> data;
   std::vector<Operation*> running;
-  std::uint64_t calls = 0;
+  std::uint64_t calls = 0, sums_cut = 0;
   for (std::size_t k = 0; k < 24; ++k) {
     const std::size_t count = k % 4 == 0 ? 1 : 100 * k;
     const bool sums_up = k % 3 != 0;
     data.emplace_back(count, rank + 1);
-    const Task task =
+    Task task =
         test::task_on(data.back(), sums_up ? sum : copy, {sums_up ? &sums : &copies, kSegment});
+    task.bytes = count * sizeof(Value);
     running.push_back(engine.start(task));
-    calls += (count + kSegment - 1) / kSegment * task.program->calls;
+    const std::size_t segments = (count + kSegment - 1) / kSegment;
+    calls += segments * task.program->calls;
+    sums_cut += sums_up ? segments : 0;
   }
   for (Operation* operation : running) {
     engine.wait(*operation);
@@ -132,6 +140,7 @@ void run_rank(int rank, Meeting& meeting) {
   for (std::size_t k = 0; k < data.size(); ++k)
     EXPECT_EQ(data[k], std::vector<Value>(data[k].size(), k % 3 != 0 ? 10 : 1)) << k;
   EXPECT_EQ(group->turn(), calls) << "a turn was left out";
+  EXPECT_GE(group->last(), sums_cut) << "results of sums are not read again";
   for (Operation* operation : running) engine.release(operation);
   meeting.everybody.arrive_and_wait();
 }

@@ -146,8 +146,10 @@ TEST(TunedThresholds, AreThoseOfSharedMemory) {
   EXPECT_EQ(built_in.read, SIZE_MAX);
   tuned = {.one_shot = 1, .read = 2, .direct = 3, .stream = 4};
   const shm::Thresholds t = shm_options("auto", tuned, {}).thresholds;
-  EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.direct, t.stream}),
-            (std::array<std::size_t, 5>{1, 1, 2, 3, 4}));
+  EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.direct}),
+            (std::array<std::size_t, 4>{1, 1, 2, 3}));
+  EXPECT_EQ(built_in.stream, std::nullopt);
+  EXPECT_EQ(t.stream, 4u);
 }
 
 TEST(ShmOptions, KnowTheSmallestThirdLevelCache) {
@@ -155,6 +157,15 @@ TEST(ShmOptions, KnowTheSmallestThirdLevelCache) {
   EXPECT_EQ(shm_options("auto", {}, host).thresholds.cache, SIZE_MAX);
   host.caches = {{1, 32 << 10, {}}, {3, 32 << 20, {}}, {3, 8 << 20, {}}, {4, 1 << 20, {}}};
   EXPECT_EQ(shm_options("auto", {}, host).thresholds.cache, 8u << 20);
+}
+
+TEST(ShmOptions, AddUpTheThirdLevelCaches) {
+  Host host;
+  EXPECT_EQ(shm_options("auto", {}, host).thresholds.caches, SIZE_MAX);
+  host.caches = {{2, 1 << 20, {}}, {3, 0, {}}};
+  EXPECT_EQ(shm_options("auto", {}, host).thresholds.caches, SIZE_MAX) << "no size is known";
+  host.caches = {{3, 32 << 20, std::vector<CpuSet>(2)}, {3, 8 << 20, {}}};
+  EXPECT_EQ(shm_options("auto", {}, host).thresholds.caches, 72u << 20);
 }
 
 TEST(TunedThresholds, GiveWayToWhatIsAskedForOfSingleCopy) {

@@ -80,11 +80,12 @@ Way direct(const Thresholds& base, int) {
   return way;
 }
 
-Way stream(const Thresholds& base, int) {
-  Way way = beyond(&TunedThresholds::stream, &Thresholds::stream, base);
-  way.least = 1 << 20;
-  way.most = 64 << 20;
-  return way;
+Way stream(const Thresholds& base, int members) {
+  Thresholds never = base, always = base;
+  never.stream = kNever;
+  always.stream = 0;
+  return {&TunedThresholds::stream,       never, always, 256 << 10, 64 << 20,
+          shm::stream_from(members, base)};
 }
 
 using Memory = std::unique_ptr<void, void (*)(void*)>;
@@ -215,10 +216,14 @@ class Measurement {
 Host agreed_host(const perf::Comm& comm) {
   Host own, agreed;
   load_hwloc(own);
-  const std::size_t none = shm::Thresholds{}.cache;
-  const std::size_t cache = shm_options("auto", {}, own).thresholds.cache;
-  const double smallest = -comm.max(cache == none ? -HUGE_VAL : -static_cast<double>(cache));
-  if (smallest < HUGE_VAL) agreed.caches.push_back({3, static_cast<std::uint64_t>(smallest), {}});
+  const Thresholds seen = shm_options("auto", {}, own).thresholds;
+  std::array<double, 2> least{-HUGE_VAL, -HUGE_VAL};  // negated: their size, and how many
+  if (seen.cache != Thresholds{}.cache)
+    least = {-static_cast<double>(seen.cache), -static_cast<double>(seen.caches / seen.cache)};
+  comm.max(least);
+  if (least[0] == -HUGE_VAL) return agreed;
+  const std::vector<CpuSet> each(static_cast<std::size_t>(-least[1]));
+  agreed.caches.push_back({3, static_cast<std::uint64_t>(-least[0]), each});
   return agreed;
 }
 

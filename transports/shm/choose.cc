@@ -1,7 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transports/shm/choose.h"
 
+#include <algorithm>
+
 namespace echelon::shm {
+namespace {
+
+constexpr std::size_t kStreamFrom = 8 << 20;  // where nothing is known of the caches
+
+// In all slots. Two members use little of them when they reduce (rounds.h).
+std::size_t staged(const Extent& extent) {
+  const auto members = static_cast<std::size_t>(extent.members);
+  const std::size_t lanes = static_cast<std::size_t>(extent.lanes);
+  if (lanes > 0) return members * std::min(extent.buffers, lanes * extent.bytes);
+  if (extent.action == GroupAction::kAllgather) return extent.bytes;
+  if (members == 2) return 0;
+  const std::size_t results = extent.action == GroupAction::kAllreduce ? extent.bytes : 0;
+  return (members - 1) * extent.bytes + results;
+}
+
+std::size_t touched(const Extent& extent) {
+  return static_cast<std::size_t>(extent.members) * extent.buffers + staged(extent);
+}
+
+// For each byte of an allreduce.
+std::size_t touched_by_allreduce(int members) {
+  return touched({GroupAction::kAllreduce, members, 1, 2});
+}
+
+}  // namespace
+
+std::size_t stream_from(int members, const Thresholds& thresholds) {
+  if (thresholds.stream) return *thresholds.stream;
+  if (thresholds.caches == SIZE_MAX) return kStreamFrom;
+  return thresholds.caches / touched_by_allreduce(members) + 1;
+}
+
+bool bypasses_cache(const Extent& extent, const Thresholds& thresholds) {
+  const std::size_t as_allreduce = touched(extent) / touched_by_allreduce(extent.members);
+  return as_allreduce >= stream_from(extent.members, thresholds);
+}
 
 Variant choose(const Question& question, const Thresholds& thresholds) {
   if (question.bytes == 0) return Variant::kOneShot;  // a barrier

@@ -30,11 +30,12 @@ struct Thresholds {
   std::size_t read = SIZE_MAX;            // smallest kRead
   std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
   std::size_t cache = SIZE_MAX;       // of the third level, which members have; not set: unknown
+  std::size_t caches = SIZE_MAX;      // all of the third level that the host has; not set: unknown
   std::size_t read_block = SIZE_MAX;  // of one owner in a round of kRead
   std::size_t direct = 64 << 10;      // from here on shared buffers are read in place
-  std::size_t stream = 8 << 20;       // from here on results of calls out of place bypass the cache
   std::size_t past_from = 4 << 10;    // from here on what others load may go past the cache
   std::optional<bool> past = {};      // whether it does; not set: tried (store_trial.h)
+  std::optional<std::size_t> stream = {};  // see stream_from(); not set: by `caches`
 };
 
 struct Question {
@@ -45,5 +46,21 @@ struct Question {
 };
 
 Variant choose(const Question& question, const Thresholds& thresholds);
+
+// What the members of an operation read and write.
+struct Extent {
+  GroupAction action;
+  int members;
+  std::size_t bytes;    // of the call
+  std::size_t buffers;  // of one member's input and output
+  int lanes = 0;        // with calls of the operation; 0: it is one call
+};
+
+// The least bytes of an allreduce, one call out of place, whose results bypass the cache since it
+// does not fit there.
+std::size_t stream_from(int members, const Thresholds& thresholds);
+
+// Whether results bypass the cache: what is touched is as much as for such an allreduce.
+bool bypasses_cache(const Extent& extent, const Thresholds& thresholds);
 
 }  // namespace echelon::shm

@@ -81,7 +81,7 @@ void Lane::plan() {
   ready_from_ = gather_from_ = 0;
   reduce_at_ = gather_at_ = 0;
   own_ = {};
-  streaming_ = total_ >= thresholds_.stream && !is_in_place();
+  decide_streaming();
   decide_stores();
   show();
   const std::size_t slot = team_.segments[0].shape().slot_bytes;
@@ -94,6 +94,19 @@ void Lane::plan() {
   }
   const std::size_t largest = variant_ == Variant::kOneShot ? total_ : largest_share();
   end_ = begin_ + std::max<std::uint64_t>(1, largest / block_ + (largest % block_ != 0));
+}
+
+// Who adds up in place has the result's lines in its cache already.
+void Lane::decide_streaming() {
+  const bool in_place = is_in_place(), gathers_only = work_.action == GroupAction::kAllgather;
+  const bool parted = work_.action != GroupAction::kAllreduce;
+  const std::size_t other = in_place ? 0 : parted ? total_ / team_.size() : total_;
+  Extent extent{work_.action, team_.size(), total_, total_ + other};
+  if (work_.buffers > 0) {
+    extent.buffers = work_.buffers;
+    extent.lanes = static_cast<int>(team_.segments[0].shape().lanes);
+  }
+  streaming_ = work_.last && (gathers_only || !in_place) && bypasses_cache(extent, thresholds_);
 }
 
 void Lane::decide_stores() {

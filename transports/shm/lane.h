@@ -114,6 +114,7 @@ class Lane {
   void plan();
   bool is_in_place() const;
   void show();
+  void decide_streaming();
   void decide_stores();
   void begin_trial();
   void take(Step step);
