@@ -298,19 +298,24 @@ TEST(Rounds, AreFewOfTwoAndMoreOfOthers) {
   EXPECT_EQ(shm::SegmentShape{}.slot_bytes, 512u << 10);
 }
 
-// Of a call of two, KiB, where the third-level cache is so large.
-TEST(Rounds, OfTwoStayInTheirCache) {
+// Of an allreduce, KiB, where the third-level cache is so large.
+TEST(Rounds, StayInTheCache) {
   const auto slot = [](std::size_t cache, std::size_t bytes, int members = 2) {
     const shm::Question call{GroupAction::kAllreduce, bytes << 10, members, false};
     return shm::slot_in_use(call, {.cache = cache << 10}, 512 << 10) >> 10;
   };
   EXPECT_EQ(slot(8 << 10, 1 << 10), 128u);
   EXPECT_EQ(slot(8 << 10, 8 << 10), 512u) << "does not fit anyway";
-  EXPECT_EQ(slot(8 << 10, 1 << 10, 4), 512u);
+  EXPECT_EQ(slot(8 << 10, 1 << 10, 4), 256u);
+  EXPECT_EQ(slot(8 << 10, 64 << 10, 4), 256u);
+  EXPECT_EQ(slot(32 << 10, 1 << 10, 4), 512u);
   EXPECT_EQ(slot(2 << 10, 1 << 10), 64u);
   EXPECT_EQ(slot(32 << 10, 1 << 10), 512u);
   EXPECT_EQ(shm::slot_in_use({GroupAction::kAllreduce, 1 << 20, 2, false}, {}, 512 << 10),
             512u << 10);
+  EXPECT_EQ(
+      shm::slot_in_use({GroupAction::kAllgather, 1 << 20, 4, false}, {.cache = 8 << 20}, 512 << 10),
+      512u << 10);
 }
 
 TEST(Rounds, AreTwoOfWhatIsNotEven) {

@@ -16,10 +16,11 @@ constexpr std::size_t kRoundsOfTwo = 2, kRoundsOfMore = 16;
 // that share a core stage while others add up. Measured: bench/RESULTS.md, "two rounds at least".
 constexpr std::size_t kTwoRoundsFrom = 16 << 10;
 
-// Two members have four slots each, of a lane, in a cache that holds 64 slots. Measured:
-// bench/RESULTS.md, "a cache of 8 MiB".
-constexpr std::size_t kShareOfPair = 64;
-constexpr std::size_t kLeastOfPair = 64 << 10;
+// Two members have four slots each, of a lane, in a cache that holds 64 slots; more members, who
+// share cores, have larger blocks. Measured: bench/RESULTS.md, "a cache of 8 MiB" and "smaller
+// slots for more than two".
+constexpr std::size_t kShareOfPair = 64, kShareOfMore = 32;
+constexpr std::size_t kLeastInUse = 64 << 10;
 
 }  // namespace
 
@@ -28,9 +29,10 @@ std::size_t line_multiple(std::size_t bytes) {
 }
 
 std::size_t slot_in_use(const Question& call, const Thresholds& thresholds, std::size_t slot) {
-  const bool fits = call.members == 2 && call.bytes < thresholds.cache;
-  const std::size_t most = fits ? std::max(kLeastOfPair, thresholds.cache / kShareOfPair) : slot;
-  return std::min({slot, thresholds.block, most});
+  const bool pair = call.members == 2;
+  const bool fits = pair ? call.bytes < thresholds.cache : call.action == GroupAction::kAllreduce;
+  const std::size_t share = thresholds.cache / (pair ? kShareOfPair : kShareOfMore);
+  return std::min({slot, thresholds.block, fits ? std::max(kLeastInUse, share) : slot});
 }
 
 std::size_t block_of_round(const Question& call, Variant variant, std::size_t share,

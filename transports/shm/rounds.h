@@ -11,8 +11,8 @@ namespace echelon::shm {
 // The largest multiple of a cache line in `bytes`, at least one line.
 std::size_t line_multiple(std::size_t bytes);
 
-// What a call uses in a round of slots of so many bytes. Two members whose call fits their cache
-// use little enough for it to stay there beside the buffers: all their slots take an eighth.
+// What a call uses in a round of slots of so many bytes: little enough for slots to stay in the
+// cache beside buffers, of two members where the call fits it, of more in allreduces.
 std::size_t slot_in_use(const Question& call, const Thresholds& thresholds, std::size_t slot);
 
 // Bytes of one owner in a round of a call that goes through slots of so many bytes, of which the
