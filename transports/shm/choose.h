@@ -22,7 +22,7 @@ enum class Variant {
 inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
-// for what only says how a member writes: past, past_from and stream.
+// for what only says how a member writes: past, past_from, caches and stream.
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
