@@ -275,20 +275,11 @@ class Creation {
     control_->allgather("", deadline_);  // nobody leaves before all have connected
   }
 
-  // Hosts on one machine, such as containers, have its caches together.
-  void share_caches(ShmOptions& options, const RankPlace& own) const {
-    if (options.thresholds.caches == SIZE_MAX || own.machine.empty()) return;
-    const auto near = std::ranges::count(parts_.places, own.host, &RankPlace::host);
-    const auto all = std::ranges::count(parts_.places, own.machine, &RankPlace::machine);
-    options.thresholds.caches = options.thresholds.caches / all * near;
-  }
-
   std::unique_ptr<GroupMedium> open_shared() const {
-    const RankPlace& own = parts_.places[control_->rank()];
-    ShmOptions options =
-        shm_options(options_.single_copy, thresholds_, parts_.fabric.hosts[own.host]);
-    share_caches(options, own);
-    return make_shm_group(options);
+    const auto self = static_cast<std::size_t>(control_->rank());
+    const double share = cache_share(self, parts_.places, parts_.fabric);
+    const Host& host = parts_.fabric.hosts[parts_.places[self].host];
+    return make_shm_group(shm_options(options_.single_copy, thresholds_, host, share));
   }
 
   // Nothing where a rank has no GPU.

@@ -12,10 +12,31 @@ void count(shm::Thresholds& thresholds, const CacheLevel& cache) {
   thresholds.caches = before + cache.bytes * std::max(cache.cpus.size(), std::size_t{1});
 }
 
+CpuSet cached_cpus(const Host& host) {
+  CpuSet all;
+  for (const CacheLevel& cache : host.caches)
+    if (cache.level == 3)
+      for (const CpuSet& cpus : cache.cpus) all.add(cpus);
+  return all;
+}
+
 }  // namespace
 
-ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned,
-                       const Host& host) {
+double cache_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric) {
+  const RankPlace& own = places[rank];
+  const CpuSet cpus = cached_cpus(fabric.hosts[own.host]);
+  double own_ranks = 0, all = 0;
+  for (const RankPlace& place : places) {
+    const bool here = place.host == own.host;
+    const bool near = !own.machine.empty() && place.machine == own.machine;
+    own_ranks += here ? 1 : 0;
+    all += here || (near && cpus.intersects(cached_cpus(fabric.hosts[place.host]))) ? 1 : 0;
+  }
+  return own_ranks / all;
+}
+
+ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned, const Host& host,
+                       double share) {
   ShmOptions out;
   shm::Thresholds& t = out.thresholds;
   if (single_copy == "on") t.read = shm::kSingleCopyFrom;
@@ -27,6 +48,8 @@ ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tune
   t.stream = tuned.stream;
   for (const CacheLevel& cache : host.caches)
     if (cache.level == 3 && cache.bytes > 0) count(t, cache);
+  if (t.caches < SIZE_MAX)
+    t.caches = static_cast<std::size_t>(share * static_cast<double>(t.caches));
   return out;
 }
 

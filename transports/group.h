@@ -31,7 +31,7 @@ struct GroupPart {
 };
 
 // What one member contributes to a call. The same on all members but for the two pointers and,
-// where a member owns no part, their use.
+// where a member owns no part, their use; and for `buffers` and `last`.
 //  kReduceScatter  at each owner: output part = op over members of their input part.
 //                  input == output is allowed (with equal offsets): other members' inputs are
 //                  then left unspecified only in the parts that the member owns. Who owns none

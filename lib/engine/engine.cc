@@ -114,6 +114,7 @@ void Engine::give_lane(Segment& lane, Operation& operation) {
   }
   work.index = operation.started_;
   work.sequence = operation.sequence_;
+  if (task.program->one_call && operation.segments_ == 1) work.buffers = 0;
   work.first_turn = operation.first_turn_;
   work.turns = Turns(operation.segments_, task.program->calls, lanes_.size());
   std::size_t scratch_stride = 0;
@@ -268,13 +269,17 @@ bool Engine::is_direct(const Task& task) const {
          parts_.group != nullptr;
 }
 
+bool Engine::divides_directly(const Task& task) const {
+  return task.op == ECH_AVG && !result_of(task.goal, task.program->units).empty();
+}
+
 void Engine::start_direct(const Task& task, int lane) {
   const Call& call = task.program->steps.front().calls.front();
   direct_parts_.clear();
   for (const Part& part : call.parts) direct_parts_.push_back(block_of(task, part));
-  parts_.group->start(lane,
-                      {call.action, task.dtype, task.op, task.input, task.output, direct_parts_,
-                       task.signature.fingerprint(), next_turn_++, call.members});
+  parts_.group->start(
+      lane, {call.action, task.dtype, task.op, task.input, task.output, direct_parts_,
+             task.signature.fingerprint(), next_turn_++, call.members, 0, !divides_directly(task)});
 }
 
 void Engine::run_direct(const Task& task) {
@@ -294,8 +299,7 @@ void Engine::run_direct(const Task& task) {
   if (failure_ != ECH_OK) throw Error(failure_, failure_text_);
   activity_.end(sequence);
   stalled_since_.reset();
-  const bool divides = task.op == ECH_AVG && !result_of(task.goal, task.program->units).empty();
-  if (divides) divide(task.dtype, task.output, task.count, task.goal.size);
+  if (divides_directly(task)) divide(task.dtype, task.output, task.count, task.goal.size);
 }
 
 void Engine::record(const Operation& operation, ech_status status) {

@@ -217,6 +217,7 @@ class Engine {
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);
   void start_direct(const Task& task, int lane);
+  bool divides_directly(const Task& task) const;
   void record(const Operation& operation, ech_status status);
   void record_direct();
   bool poll_direct(int lane);

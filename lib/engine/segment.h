@@ -37,7 +37,7 @@ struct SegmentWork {
   std::uint64_t first_turn = 0;   // of the operation's group calls
   Turns turns;                    // in which they come
   std::uint16_t fingerprint = 0;  // of the caller's call
-  std::size_t buffers = 0;        // bytes of the operation's input and output
+  std::size_t buffers = 0;        // bytes of input and output, of an operation of several calls
   bool metered = false;           // large messages between hosts are confirmed, and timed
 };
 

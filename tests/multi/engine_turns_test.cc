@@ -5,6 +5,7 @@
 
 #include <barrier>
 #include <map>
+#include <set>
 
 #include "algorithms/hierarchical.h"
 #include "lib/engine/engine.h"
@@ -26,8 +27,9 @@ class TurnedGroup final : public GroupEngine {
   int lanes() const override { return group_->lanes(); }
   void start(int lane, const GroupWork& work) override {
     EXPECT_FALSE(work.last && work.action == GroupAction::kReduceScatter) << "it is sent on";
-    EXPECT_GE(work.buffers, work.parts.front().bytes);
-    last_ += work.last ? 1 : 0;
+    EXPECT_FALSE(work.last && work.op == ECH_AVG) << "it is divided";
+    buffers_.insert(work.buffers);
+    last_sums_ += work.last && work.op == ECH_SUM ? 1 : 0;
     EXPECT_TRUE(waiting_.emplace(work.turn, std::pair(lane, work)).second) << work.turn;
     progress();
   }
@@ -61,13 +63,15 @@ class TurnedGroup final : public GroupEngine {
   void sleep(std::chrono::nanoseconds limit) override { group_->sleep(limit); }
 
   std::uint64_t turn() const { return turn_; }
-  std::uint64_t last() const { return last_; }
+  std::uint64_t last_sums() const { return last_sums_; }
+  const std::set<std::size_t>& buffers() const { return buffers_; }
 
  private:
   const std::unique_ptr<GroupEngine> group_;
   std::map<std::uint64_t, std::pair<int, GroupWork>> waiting_;
   std::uint64_t turn_ = 0;
-  std::uint64_t last_ = 0;  // calls that were the last of a segment
+  std::uint64_t last_sums_ = 0;  // calls of sums that were the last of a segment
+  std::set<std::size_t> buffers_;
   int calling_ = -1;
 };
 
@@ -109,6 +113,14 @@ Composition on_two_hosts(ech_collective collective) {
 
 constexpr std::size_t kSegment = 256;  // elements
 
+// Of the operations that are tried; those of broadcasts, which add nothing, tell them from sums.
+ech_op op_of(std::size_t k) {
+  if (k % 3 == 0) return ECH_MAX;
+  return k % 5 == 4 ? ECH_AVG : ECH_SUM;
+}
+
+Value result_of(ech_op op) { return op == ECH_SUM ? 10 : op == ECH_AVG ? 2 : 1; }
+
 // Sums of one element and of many segments, and broadcasts, which have one call per segment.
 void run_rank(int rank, Meeting& meeting) {
   const TurnedGroup* group = nullptr;
@@ -121,26 +133,30 @@ void run_rank(int rank, Meeting& meeting) {
   std::vector<std::vector<Value>> data;
   std::vector<Operation*> running;
   std::uint64_t calls = 0, sums_cut = 0;
+  std::set<std::size_t> bytes;
   for (std::size_t k = 0; k < 24; ++k) {
     const std::size_t count = k % 4 == 0 ? 1 : 100 * k;
-    const bool sums_up = k % 3 != 0;
+    const bool sums_up = op_of(k) != ECH_MAX;
     data.emplace_back(count, rank + 1);
     Task task =
         test::task_on(data.back(), sums_up ? sum : copy, {sums_up ? &sums : &copies, kSegment});
+    task.op = op_of(k);
     task.bytes = count * sizeof(Value);
+    bytes.insert(task.bytes);
     running.push_back(engine.start(task));
     const std::size_t segments = (count + kSegment - 1) / kSegment;
     calls += segments * task.program->calls;
-    sums_cut += sums_up ? segments : 0;
+    sums_cut += task.op == ECH_SUM ? segments : 0;
   }
   for (Operation* operation : running) {
     engine.wait(*operation);
     EXPECT_EQ(operation->status(), ECH_OK) << engine.failure();
   }
   for (std::size_t k = 0; k < data.size(); ++k)
-    EXPECT_EQ(data[k], std::vector<Value>(data[k].size(), k % 3 != 0 ? 10 : 1)) << k;
+    EXPECT_EQ(data[k], std::vector<Value>(data[k].size(), result_of(op_of(k)))) << k;
   EXPECT_EQ(group->turn(), calls) << "a turn was left out";
-  EXPECT_GE(group->last(), sums_cut) << "results of sums are not read again";
+  EXPECT_EQ(group->last_sums(), sums_cut) << "results of sums are not read again";
+  EXPECT_EQ(group->buffers(), bytes) << "of operations, not of segments";
   for (Operation* operation : running) engine.release(operation);
   meeting.everybody.arrive_and_wait();
 }

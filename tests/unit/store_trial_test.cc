@@ -114,6 +114,16 @@ TEST(StoreTrial, IsGivenUpWhenItsCallsDoNotCome) {
   EXPECT_EQ(ways(trial, kLarge, 5), "ccppc");
 }
 
+TEST(StoreTrial, GoesOnAmongManyOtherCalls) {
+  StoreTrial trial(0);
+  std::string seen;
+  for (int i = 0; i < 7; ++i) {
+    seen += ways(trial, kSmall, 1);
+    EXPECT_EQ(ways(trial, kLarge, 60), std::string(60, '.')) << i;
+  }
+  EXPECT_EQ(seen + ways(trial, kSmall, 1), "ccccpppp");
+}
+
 TEST(StoreClass, HasSizesUpToFourTimesThoseBefore) {
   for (const auto& [bytes, number] : {std::pair{1, 0},
                                       {4 << 10, 0},

@@ -168,6 +168,30 @@ TEST(ShmOptions, AddUpTheThirdLevelCaches) {
   EXPECT_EQ(shm_options("auto", {}, host).thresholds.caches, 72u << 20);
 }
 
+TEST(CacheShare, IsOfTheRanksThatSeeTheSameCaches) {
+  const auto host = [](int first, int last) {
+    Host host;
+    host.caches = {{3, 8 << 20, {CpuSet::range(first, last)}}};
+    return host;
+  };
+  Fabric fabric;
+  fabric.hosts = {host(0, 1), host(0, 1), host(2, 3), host(0, 1)};
+  const auto place = [](int host, const char* machine) {
+    RankPlace place;
+    place.host = host;
+    place.machine = machine;
+    return place;
+  };
+  const std::vector<RankPlace> places{place(0, "m"), place(0, "m"), place(1, "m"),
+                                      place(2, "m"), place(3, "n"), place(3, "n")};
+  EXPECT_DOUBLE_EQ(cache_share(0, places, fabric), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(cache_share(2, places, fabric), 1.0 / 3);
+  EXPECT_EQ(cache_share(3, places, fabric), 1) << "other CPUs of that machine";
+  EXPECT_EQ(cache_share(5, places, fabric), 1) << "another machine";
+  EXPECT_EQ(shm_options("auto", {}, fabric.hosts[0], 0.25).thresholds.caches, 2u << 20);
+  EXPECT_EQ(shm_options("auto", {}, fabric.hosts[0], 0.25).thresholds.cache, 8u << 20);
+}
+
 TEST(TunedThresholds, GiveWayToWhatIsAskedForOfSingleCopy) {
   const TunedThresholds tuned{.one_shot = 1, .read = 2, .direct = {}, .stream = {}};
   const shm::Thresholds on = shm_options("on", tuned, {}).thresholds;

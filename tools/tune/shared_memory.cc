@@ -7,10 +7,14 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "lib/fabric/loaders.h"
@@ -211,19 +215,49 @@ class Measurement {
   bool complete_ = true;
 };
 
+struct Caches {
+  Host host;
+  double share = 1;
+};
+
+// As cache_share() would have it, of what each rank sees for itself.
+double own_share(const perf::Comm& comm, const Host& host) {
+  const char* named = std::getenv("ECHELON_MACHINE");
+  std::string seen = named != nullptr && *named != '\0' ? named : this_machine();
+  for (const CacheLevel& cache : host.caches)
+    if (cache.level == 3)
+      for (const CpuSet& cpus : cache.cpus) seen += " " + cpus.list();
+  using Entry = std::array<std::uint64_t, 2>;  // of a rank: what it sees, and its host
+  const Entry own{std::hash<std::string>()(seen), static_cast<std::uint64_t>(comm.host())};
+  const std::string all =
+      comm.gather(std::string(reinterpret_cast<const char*>(own.data()), sizeof own));
+  double near = 0, here = 0;
+  for (std::size_t at = 0; at < all.size(); at += sizeof own) {
+    Entry other;
+    std::memcpy(other.data(), all.data() + at, sizeof other);
+    here += other[1] == own[1] ? 1 : 0;
+    near += other[1] == own[1] || other[0] == own[0] ? 1 : 0;
+  }
+  return here / near;
+}
+
 // What shm_options() wants to know, alike on all ranks. They may see different caches: they are on
 // several hosts, or each in a container with CPUs of its own.
-Host agreed_host(const perf::Comm& comm) {
-  Host own, agreed;
+Caches agreed_caches(const perf::Comm& comm) {
+  Host own;
   load_hwloc(own);
   const Thresholds seen = shm_options("auto", {}, own).thresholds;
-  std::array<double, 2> least{-HUGE_VAL, -HUGE_VAL};  // negated: their size, and how many
+  std::array<double, 3> least{-HUGE_VAL, -HUGE_VAL, -HUGE_VAL};  // negated
+  const double share = own_share(comm, own);
   if (seen.cache != Thresholds{}.cache)
-    least = {-static_cast<double>(seen.cache), -static_cast<double>(seen.caches / seen.cache)};
+    least = {-static_cast<double>(seen.cache), -static_cast<double>(seen.caches / seen.cache),
+             -share};
   comm.max(least);
+  Caches agreed;
   if (least[0] == -HUGE_VAL) return agreed;
   const std::vector<CpuSet> each(static_cast<std::size_t>(-least[1]));
-  agreed.caches.push_back({3, static_cast<std::uint64_t>(-least[0]), each});
+  agreed.host.caches.push_back({3, static_cast<std::uint64_t>(-least[0]), each});
+  agreed.share = -least[2];
   return agreed;
 }
 
@@ -234,9 +268,10 @@ MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t larges
   const int members = static_cast<int>(comm.max(HostGroup(comm, {}).size()));
   if (members == 1) return out;
   Measurement measurement(comm, largest, seconds);
-  const Host host = agreed_host(comm);
+  const Caches caches = agreed_caches(comm);
   for (const auto way_of : {one_shot, read, direct, stream}) {
-    const Way way = way_of(shm_options("auto", out.thresholds, host).thresholds, members);
+    const Way way =
+        way_of(shm_options("auto", out.thresholds, caches.host, caches.share).thresholds, members);
     out.thresholds.*way.threshold = measurement.find(way);
   }
   out.complete = measurement.is_complete();

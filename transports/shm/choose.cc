@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kStreamFrom = 8 << 20;  // where nothing is known of the caches
 
-// In all slots. Two members use little of them when they reduce (rounds.h).
+// In all slots, at most. Two members use little of them when they reduce (rounds.h).
 std::size_t staged(const Extent& extent) {
   const auto members = static_cast<std::size_t>(extent.members);
   const std::size_t lanes = static_cast<std::size_t>(extent.lanes);

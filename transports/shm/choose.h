@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which variant a call takes. A pure function of what all members know alike, so that they agree
+// Which variant a call takes: a pure function of what all members know alike, so that they agree
 // without asking each other. Whether a buffer lies in shared memory is not among it: each member
-// decides by itself how to show its own (peer_memory.h), within any variant.
+// decides by itself how to show its own (peer_memory.h), within any variant. So it does whether
+// results bypass the cache.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,8 @@ enum class Variant {
 inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
-// for what only says how a member writes: past, past_from, caches and stream.
+// for what only says how a member writes: past, past_from, caches and stream. (Trials compare
+// nothing where past_from differs.)
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members

@@ -115,6 +115,7 @@ class Lane {
   bool is_in_place() const;
   void show();
   void decide_streaming();
+  bool streams(const Piece& piece) const;
   void decide_stores();
   void begin_trial();
   void take(Step step);

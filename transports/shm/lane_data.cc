@@ -88,6 +88,8 @@ void Lane::reduce() {
   team_.announce(bell_);
 }
 
+bool Lane::streams(const Piece& piece) const { return streaming_ && piece.bytes >= kLeastPiece; }
+
 // Reduces `region` of all members, which is at slot_at in their slots.
 void Lane::reduce_region(const Region& region, std::size_t slot_at) {
   const bool to_slot = gathers() && own_.output.where == Shown::kSlot;
@@ -105,12 +107,12 @@ void Lane::reduce_region(const Region& region, std::size_t slot_at) {
 // Reduces sources_ to user memory, and to a slot, if any, where others read it.
 void Lane::reduce_piece(const Piece& piece, std::byte* slot) {
   const bool mapped = gathers() && variant_ != Variant::kRead;  // others load the result
-  if (mapped ? past_ && piece.bytes >= kLeastPiece : streaming_)
+  if (mapped ? past_ && piece.bytes >= kLeastPiece : streams(piece))
     return reduce_past_cache(piece, slot);
   std::byte* user = work_.output + piece.output_offset;
   std::byte* out = slot != nullptr ? slot : user;
   echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / size_of(work_.dtype));
-  deliver(user, out, piece.bytes, streaming_);
+  deliver(user, out, piece.bytes, streams(piece));
 }
 
 void Lane::reduce_past_cache(const Piece& piece, std::byte* slot) {
@@ -120,7 +122,7 @@ void Lane::reduce_past_cache(const Piece& piece, std::byte* slot) {
     const std::size_t bytes = std::min(kPiece, piece.bytes - at);
     echelon::reduce(work_.dtype, work_.op, sources_, buffer, bytes / size_of(work_.dtype));
     if (slot != nullptr) stream_copy(slot + at, buffer, bytes);
-    deliver(user + at, buffer, bytes, slot == nullptr || streaming_);
+    deliver(user + at, buffer, bytes, slot == nullptr || streams(piece));
     for (const std::byte*& source : sources_) source += bytes;
   }
 }
@@ -165,7 +167,7 @@ void Lane::gather_region(int owner, const Region& from, std::size_t slot_at) {
   } else if (!reduces()) {
     pieces(work_.parts, from, [&](const Piece& piece) {
       deliver(work_.output + piece.output_offset, work_.input + piece.input_offset, piece.bytes,
-              streaming_);
+              streams(piece));
     });
   }
   moved_ += from.bytes();
@@ -181,7 +183,7 @@ void Lane::fetch_output(int owner, const Piece& piece, std::size_t slot_at) {
   if (from.where == Shown::kSlot) {
     const std::byte* slot = reduces() ? segment.result_slot(index_, parity(gathered_))
                                       : segment.input_slot(index_, parity(gathered_));
-    return deliver(out, slot + slot_at + piece.position, piece.bytes, streaming_);
+    return deliver(out, slot + slot_at + piece.position, piece.bytes, streams(piece));
   }
   if (from.where == Shown::kAddress) {
     const ech_status status = team_.memory.read(owner, from.at + offset, out, piece.bytes);
@@ -189,7 +191,7 @@ void Lane::fetch_output(int owner, const Piece& piece, std::size_t slot_at) {
     return;
   }
   const std::byte* data = team_.memory.map(owner, from, {offset, piece.bytes}, team_.failure);
-  if (data != nullptr) deliver(out, data, piece.bytes, streaming_);
+  if (data != nullptr) deliver(out, data, piece.bytes, streams(piece));
 }
 
 }  // namespace echelon::shm

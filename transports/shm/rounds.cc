@@ -30,9 +30,10 @@ std::size_t line_multiple(std::size_t bytes) {
 
 std::size_t slot_in_use(const Question& call, const Thresholds& thresholds, std::size_t slot) {
   const bool pair = call.members == 2;
-  const bool fits = pair ? call.bytes < thresholds.cache : call.action == GroupAction::kAllreduce;
+  const bool limited =
+      pair ? call.bytes < thresholds.cache : call.action == GroupAction::kAllreduce;
   const std::size_t share = thresholds.cache / (pair ? kShareOfPair : kShareOfMore);
-  return std::min({slot, thresholds.block, fits ? std::max(kLeastInUse, share) : slot});
+  return std::min({slot, thresholds.block, limited ? std::max(kLeastInUse, share) : slot});
 }
 
 std::size_t block_of_round(const Question& call, Variant variant, std::size_t share,

@@ -10,7 +10,7 @@
 
 namespace echelon {
 
-// Equal on all members of a group.
+// Equal on all members of a group, but for what thresholds say only of how a member writes.
 struct ShmOptions {
   shm::SegmentShape shape;
   shm::Thresholds thresholds;

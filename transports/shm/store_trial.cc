@@ -43,8 +43,12 @@ int StoreTrial::calls_per_way() const {
 
 std::optional<bool> StoreTrial::begin(const StoreCall& call) {
   if (lane_ >= kLanes) return std::nullopt;
-  if (tried_ && *tried_ != call && ++others_ > kMostOthers) tried_.reset();
-  if (tried_) return *tried_ == call ? std::optional(goes_past()) : std::nullopt;
+  if (tried_ == call) {
+    others_ = 0;
+    return goes_past();
+  }
+  if (tried_ && ++others_ > kMostOthers) tried_.reset();
+  if (tried_) return std::nullopt;
   Class& own = classes_[store_class(call)];
   if (own.pause > 0) {
     --own.pause;

@@ -60,7 +60,7 @@ class StoreTrial {
   std::array<Class, kStoreClasses> classes_{};
   std::optional<StoreCall> tried_;  // nothing: there is no trial
   int at_ = 0;                      // calls of it so far
-  int others_ = 0;                  // calls meanwhile that were of another kind
+  int others_ = 0;                  // calls of other kinds since the last of it
   std::array<Time, 2> least_{};     // by way
 };
 
