@@ -12,6 +12,8 @@ void count(shm::Thresholds& thresholds, const CacheLevel& cache) {
   thresholds.caches = before + cache.bytes * std::max(cache.cpus.size(), std::size_t{1});
 }
 
+}  // namespace
+
 CpuSet cached_cpus(const Host& host) {
   CpuSet all;
   for (const CacheLevel& cache : host.caches)
@@ -19,8 +21,6 @@ CpuSet cached_cpus(const Host& host) {
       for (const CpuSet& cpus : cache.cpus) all.add(cpus);
   return all;
 }
-
-}  // namespace
 
 double cache_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric) {
   const RankPlace& own = places[rank];

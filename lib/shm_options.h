@@ -13,6 +13,9 @@
 
 namespace echelon {
 
+// Those that the third-level caches of the host serve.
+CpuSet cached_cpus(const Host& host);
+
 // What part of its host's caches the ranks there have: hosts on one machine that see the same of
 // them, as containers do, share them.
 double cache_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric);

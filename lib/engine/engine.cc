@@ -114,7 +114,6 @@ void Engine::give_lane(Segment& lane, Operation& operation) {
   }
   work.index = operation.started_;
   work.sequence = operation.sequence_;
-  if (task.program->one_call && operation.segments_ == 1) work.buffers = 0;
   work.first_turn = operation.first_turn_;
   work.turns = Turns(operation.segments_, task.program->calls, lanes_.size());
   std::size_t scratch_stride = 0;

@@ -8,8 +8,9 @@
 namespace echelon {
 namespace {
 
-// Of the caller's input and output, once where they are one.
+// Of the caller's input and output, once where they are one; 0 where one call does it all.
 std::size_t buffer_bytes(const Task& task) {
+  if (task.program->one_call && segments_of(task) == 1) return 0;
   const std::size_t block = task.count * size_of(task.dtype);
   const std::size_t in = task.goal.collective == ECH_ALLGATHER ? block : task.bytes;
   const std::size_t out = task.goal.collective == ECH_REDUCE_SCATTER ? block : task.bytes;

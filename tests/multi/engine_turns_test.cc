@@ -161,6 +161,42 @@ void run_rank(int rank, Meeting& meeting) {
   meeting.everybody.arrive_and_wait();
 }
 
+// Of two ranks, which one call does: at once, and as a segment when something else is under way.
+void run_pair(int rank, Meeting& meeting) {
+  const TurnedGroup* group = nullptr;
+  Engine engine = make_engine(rank, meeting, group);
+  const Goal sum{ECH_ALLREDUCE, rank % 2, 2, 0};
+  Composition pair;
+  pair.collective = ECH_ALLREDUCE;
+  pair.size = 2;
+  pair.tiers.push_back({{Group({0, 1})}, Algorithm::kNative});
+  const Program program = compile(compose(pair, rank % 2), sum, true);
+  ASSERT_TRUE(program.one_call);
+  for (const ech_op op : {ECH_SUM, ECH_AVG}) {
+    std::vector<Value> data(100, rank % 2 + 1), more = data;
+    Task task = test::task_on(data, sum, {&program, data.size()});
+    task.op = op;
+    task.bytes = data.size() * sizeof(Value);
+    engine.run(task);
+    task.input = task.output = reinterpret_cast<std::byte*>(more.data());
+    Operation* operation = engine.start(task);
+    engine.wait(*operation);
+    engine.release(operation);
+    const std::vector<Value> expected(data.size(), op == ECH_SUM ? 3 : 1);
+    EXPECT_EQ(data, expected);
+    EXPECT_EQ(more, expected);
+  }
+  EXPECT_EQ(group->last_sums(), 2u);
+  EXPECT_EQ(group->buffers(), std::set<std::size_t>{0}) << "the operation is the call";
+  meeting.everybody.arrive_and_wait();
+}
+
+TEST(EngineTurns, OfOneCallSayWhetherItsResultIsReadAgain) {
+  Meeting meeting;
+  test::run_threads(
+      kRanks, [&](int rank) { run_pair(rank, meeting); }, std::chrono::seconds(110));
+}
+
 TEST(EngineTurns, OperationsThatOverlapComeToTheirEnds) {
   Meeting meeting;
   test::run_threads(

@@ -7,13 +7,11 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -220,25 +218,25 @@ struct Caches {
   double share = 1;
 };
 
-// As cache_share() would have it, of what each rank sees for itself.
+// What the library would find out when it makes a communicator: cache_share().
 double own_share(const perf::Comm& comm, const Host& host) {
   const char* named = std::getenv("ECHELON_MACHINE");
-  std::string seen = named != nullptr && *named != '\0' ? named : this_machine();
-  for (const CacheLevel& cache : host.caches)
-    if (cache.level == 3)
-      for (const CpuSet& cpus : cache.cpus) seen += " " + cpus.list();
-  using Entry = std::array<std::uint64_t, 2>;  // of a rank: what it sees, and its host
-  const Entry own{std::hash<std::string>()(seen), static_cast<std::uint64_t>(comm.host())};
-  const std::string all =
-      comm.gather(std::string(reinterpret_cast<const char*>(own.data()), sizeof own));
-  double near = 0, here = 0;
-  for (std::size_t at = 0; at < all.size(); at += sizeof own) {
-    Entry other;
-    std::memcpy(other.data(), all.data() + at, sizeof other);
-    here += other[1] == own[1] ? 1 : 0;
-    near += other[1] == own[1] || other[0] == own[0] ? 1 : 0;
+  const std::string machine = named != nullptr && *named != '\0' ? named : this_machine();
+  std::string own = fmt::format("{}\n{}\n{}\n", comm.host(), cached_cpus(host).list(), machine);
+  const auto length = static_cast<std::size_t>(comm.max(static_cast<double>(own.size())));
+  own.resize(length, '\n');
+  const std::string all = comm.gather(own);
+  Fabric fabric;
+  fabric.hosts.resize(static_cast<std::size_t>(comm.hosts()));
+  std::vector<RankPlace> places(static_cast<std::size_t>(comm.size()));
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    std::istringstream seen(all.substr(rank * length, length));
+    std::string at, cpus;
+    std::getline(std::getline(std::getline(seen, at), cpus), places[rank].machine);
+    places[rank].host = std::stoi(at);
+    fabric.hosts[places[rank].host].caches = {{3, 0, {*CpuSet::parse(cpus)}}};
   }
-  return here / near;
+  return cache_share(static_cast<std::size_t>(comm.rank()), places, fabric);
 }
 
 // What shm_options() wants to know, alike on all ranks. They may see different caches: they are on
