@@ -108,7 +108,9 @@ int run_on(const cluster::Cluster& cluster, const Options& o) {
 }
 
 int run_emulated(const Options& o) {
-  const cluster::Cluster cluster(cluster::parse_spec(o.emulate));
+  cluster::Spec spec = cluster::parse_spec(o.emulate);
+  spec.own_cores = o.bind != Bind::kNone;
+  const cluster::Cluster cluster(std::move(spec));
   const cluster::Traffic before = cluster.traffic();
   const int code = run_on(cluster, o);
   if (!o.traffic_file.empty()) print_traffic(o, cluster.traffic() - before);

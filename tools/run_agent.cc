@@ -151,15 +151,15 @@ void Agent::check(const CheckRequest& request) {
 
 void Agent::start(const Job& job) {
   if (chdir(job.directory.c_str()) != 0) throw system_error("cannot enter " + job.directory);
-  const std::vector<Core> cores = usable_cores();
+  const std::vector<Core> cores = cluster::usable_cores();
   for (std::size_t i = 0; i < job.ranks.size(); ++i) start_rank(job, i, cores);
   if (input_) connected_ = send(1, Frame::kWantInput, {});
 }
 
 void Agent::start_rank(const Job& job, std::size_t local_rank, const std::vector<Core>& cores) {
   const int rank = job.ranks[local_rank];
-  const std::vector<int> cpus =
-      cpus_of_slot(cores, job.bind, job.first_slot + static_cast<int>(local_rank), job.slots);
+  const std::vector<int> cpus = cpus_of_slot(cores, job.bind, static_cast<int>(local_rank),
+                                             static_cast<int>(job.ranks.size()));
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int cpu : cpus) CPU_SET(cpu, &set);

@@ -4,21 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
-#include <utility>
 
 #include "lib/base/error.h"
 
 namespace echelon::run {
 namespace {
-
-// 0 when the kernel does not say, as in some virtual machines.
-int topology_number(int cpu, const char* name) {
-  std::ifstream in(fmt::format("/sys/devices/system/cpu/cpu{}/topology/{}", cpu, name));
-  int value = 0;
-  return in >> value ? value : 0;
-}
 
 std::vector<int> join(const std::vector<Core>& cores, std::size_t first, std::size_t last) {
   std::vector<int> out;
@@ -42,23 +32,6 @@ std::vector<int> cpus_of_package(const std::vector<Core>& cores, int slot, int s
 }
 
 }  // namespace
-
-std::vector<Core> usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) throw system_error("cannot read the affinity");
-  std::map<std::pair<int, int>, Core> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
-    const int package = topology_number(cpu, "physical_package_id");
-    Core& core = cores[{package, topology_number(cpu, "core_id")}];
-    core.package = package;
-    core.cpus.push_back(cpu);
-  }
-  std::vector<Core> out;
-  for (auto& entry : cores) out.push_back(std::move(entry.second));
-  return out;
-}
 
 std::vector<int> cpus_of_slot(const std::vector<Core>& cores, Bind bind, int slot, int slots) {
   const std::size_t count = cores.size();

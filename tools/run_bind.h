@@ -2,21 +2,14 @@
 // Which cores a rank may use.
 #pragma once
 
-#include <sched.h>
-
 #include <vector>
 
+#include "tools/cluster/cores.h"
 #include "tools/run_protocol.h"
 
 namespace echelon::run {
 
-struct Core {
-  int package;
-  std::vector<int> cpus;  // hardware threads
-};
-
-// The cores this process may run on, package by package, from sysfs.
-std::vector<Core> usable_cores();
+using cluster::Core;
 
 // The processors for slot `slot` of `slots`, empty when it is not to be bound. kAuto binds when
 // every slot gets a core of its own. Throws ECH_ERR_INVALID when kCore has too few cores.

@@ -178,8 +178,7 @@ void Launcher::start() {
                                      {out_, tag, lines_of(plan_.lines, 1)},
                                      {err(), tag, lines_of(plan_.lines, 2)}});
     }
-    Job job{plan_.argv, plan_.directory, environment(link), host.ranks,
-            plan_.bind, host.first_slot, host.slots};
+    Job job{plan_.argv, plan_.directory, environment(link), host.ranks, plan_.bind};
     job.env.push_back(root);
     job.env.push_back(secret);
     link.send(Frame::kStart, encode(job));

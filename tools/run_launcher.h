@@ -23,10 +23,8 @@ inline constexpr int kExitTimeout = 124;
 
 struct HostPlan {
   std::string name;
-  std::string address;     // by which the other hosts reach it
-  std::vector<int> ranks;  // by local rank
-  int first_slot = 0;
-  int slots = 1;
+  std::string address;           // by which the other hosts reach it
+  std::vector<int> ranks;        // by local rank
   std::vector<std::string> env;  // for this host only
   // Starts the agent with the given stdin, stdout and stderr.
   std::function<pid_t(const cluster::Command& standard)> start_agent;

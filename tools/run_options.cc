@@ -153,7 +153,7 @@ RunPlan make_plan(const Options& options) {
   if (hosts.empty()) {
     const int n = options.n > 0 ? options.n : 1;
     const auto ranks = place({{own_name(), n}}, n, options.placement);
-    add_host(plan, {own_name(), "127.0.0.1", ranks[0], 0, n, {}, starter(options, "")});
+    add_host(plan, {own_name(), "127.0.0.1", ranks[0], {}, starter(options, "")});
     return plan;
   }
   const auto ranks = place(hosts, options.n, options.placement);
@@ -162,10 +162,9 @@ RunPlan make_plan(const Options& options) {
     const std::string& name = hosts[i].name;
     const bool local = is_this_machine(name);
     const std::string address = !local ? name : several ? own_name() : "127.0.0.1";
-    const int count = static_cast<int>(ranks[i].size());
     std::vector<std::string> env;
     if (!is_local(options, name)) env = forwarded_environment();
-    add_host(plan, {name, address, ranks[i], 0, count, env, starter(options, name)});
+    add_host(plan, {name, address, ranks[i], env, starter(options, name)});
   }
   return plan;
 }
@@ -195,14 +194,9 @@ RunPlan make_plan(const Options& options, const cluster::Cluster& cluster) {
   RunPlan plan = common_plan(options);
   const std::vector<HostSlots> hosts = hosts_of(cluster);
   const auto ranks = place(hosts, options.n, options.placement);
-  int slots = 0;
-  for (const auto& list : ranks) slots += static_cast<int>(list.size());
-  int first = 0;
   for (int h = 0; h < cluster.size(); ++h) {
     const auto index = static_cast<std::size_t>(h);
-    HostPlan host{
-        hosts[index].name, cluster::Cluster::address(h), ranks[index], first, slots, {}, {}};
-    first += static_cast<int>(ranks[index].size());
+    HostPlan host{hosts[index].name, cluster::Cluster::address(h), ranks[index], {}, {}};
     host.env = tell_host(options, cluster, h);
     host.start_agent = [&cluster, h](const cluster::Command& standard) {
       cluster::Command command = standard;

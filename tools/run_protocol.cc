@@ -51,7 +51,6 @@ std::string encode(const Job& job) {
   out.u32(static_cast<std::uint32_t>(job.ranks.size()));
   for (int rank : job.ranks) out.u32(static_cast<std::uint32_t>(rank));
   out.u8(static_cast<std::uint8_t>(job.bind));
-  out.u32(static_cast<std::uint32_t>(job.first_slot)).u32(static_cast<std::uint32_t>(job.slots));
   return out.take();
 }
 
@@ -83,16 +82,10 @@ Job decode_job(std::string_view bytes) {
   for (std::uint32_t n = in.u32(); n > 0; --n) job.ranks.push_back(take_int(in));
   job.bind = static_cast<Bind>(in.u8());
   if (job.bind > Bind::kSocket) throw invalid("job: an unknown way to bind");
-  job.first_slot = take_int(in);
-  job.slots = take_int(in);
   in.expect_end();
   if (job.argv.empty() || job.ranks.empty()) throw invalid("job: no program or no ranks");
   if (std::any_of(job.ranks.begin(), job.ranks.end(), [](int rank) { return rank < 0; }))
     throw invalid("job: a negative rank");
-  const auto end = job.first_slot + static_cast<std::int64_t>(job.ranks.size());
-  if (job.first_slot < 0 || job.slots < end)
-    throw invalid(
-        fmt::format("job: ranks in slots {} to {} of {}", job.first_slot, end - 1, job.slots));
   return job;
 }
 

@@ -51,8 +51,6 @@ struct Job {
   std::vector<std::string> env;  // NAME=VALUE, the same for all ranks of this host
   std::vector<int> ranks;        // by local rank
   Bind bind = Bind::kAuto;
-  int first_slot = 0;  // cores are shared by `slots` ranks, of which ours begin here;
-  int slots = 1;       // more than the host's own ranks when hosts are virtual
 };
 
 std::string encode(const CheckRequest& request);

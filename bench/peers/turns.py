@@ -115,7 +115,8 @@ def open_mpi(settings):
             return rows_of(["mpirun", "--allow-run-as-root", "-n", shape, *giving_way, *settings.split(), *program])
         mapping = "--map-by node" if shape.endswith(BY_HOST) else ""
         return rows_of(run(shape.removesuffix(BY_HOST), traffic, "--shell", (
-            "mpirun --allow-run-as-root --mca plm_rsh_agent $ECHELON_RSH -H $ECHELON_HOSTS --mca mpi_yield_when_idle 1 "
+            "mpirun --allow-run-as-root --mca plm_rsh_agent $ECHELON_RSH -H $ECHELON_HOSTS --bind-to none "
+            "--mca mpi_yield_when_idle 1 "
             f"{mapping} {settings} {' '.join(program)}")))
     return measure
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "echelon/echelon.h"
@@ -73,7 +74,11 @@ Job::Start Vanishing::start() const {
     return std::vector<std::string>{std::getenv("ECHELON_FAULT_RANK"), c.moment,
                                     std::to_string(c.count)};
   };
-  return {c.number, argv, kPatience};
+  std::vector<std::string> env = kPatience;
+  // By which all NICs are in use.
+  if (std::string_view(c.shape).find(":2x") != std::string_view::npos)
+    env.push_back("ECHELON_ALGORITHM=native/ring");
+  return {c.number, argv, env};
 }
 
 void Vanishing::judge(const Rank& rank, long long struck) const {

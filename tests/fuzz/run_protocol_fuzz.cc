@@ -18,7 +18,7 @@ void bind_all(const Job& job) {
   static const std::vector<Core> cores = {{0, {0, 2}}, {0, {1, 3}}, {1, {4, 6}}, {1, {5, 7}}};
   for (std::size_t i = 0; i < job.ranks.size(); ++i)
     for (const int cpu :
-         cpus_of_slot(cores, job.bind, job.first_slot + static_cast<int>(i), job.slots))
+         cpus_of_slot(cores, job.bind, static_cast<int>(i), static_cast<int>(job.ranks.size())))
       if (cpu < 0 || cpu > 7) std::abort();
 }
 

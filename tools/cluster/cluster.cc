@@ -13,6 +13,7 @@
 
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "tools/cluster/cores.h"
 #include "tools/cluster/network.h"
 
 namespace echelon::cluster {
@@ -62,6 +63,13 @@ std::map<std::string, Counter> read_counters(pid_t pid) {
   return out;
 }
 
+std::vector<std::vector<int>> cpus_of_hosts(const Spec& spec) {
+  if (!spec.own_cores) return std::vector<std::vector<int>>(spec.hosts.size());
+  std::vector<int> ranks;
+  for (const HostSpec& host : spec.hosts) ranks.push_back(host.ranks);
+  return share_cores(usable_cores(), ranks);
+}
+
 void subtract(std::vector<Counter>& from, const std::vector<Counter>& what) {
   for (std::size_t i = 0; i < from.size(); ++i) {
     from[i].sent -= what[i].sent;
@@ -84,9 +92,10 @@ std::string Cluster::address(int host, int nic) { return nic_address(host, nic);
 Cluster::Cluster(Spec spec) : spec_(std::move(spec)) {
   if (sodium_init() < 0) throw Error(ECH_ERR_SYSTEM, "cannot initialize libsodium");
   const std::string names = etc_hosts(spec_);
+  const std::vector<std::vector<int>> cpus = cpus_of_hosts(spec_);
   switch_ = Namespace::network();
   for (int h = 0; h < static_cast<int>(spec_.hosts.size()); ++h) {
-    hosts_.push_back(Namespace::host({host_name(h), random_uuid(), names}));
+    hosts_.push_back(Namespace::host({host_name(h), random_uuid(), names, cpus[h]}));
   }
   switch_.await_ready();
   for (Namespace& host : hosts_) host.await_ready();

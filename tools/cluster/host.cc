@@ -114,6 +114,7 @@ Namespace& Namespace::operator=(Namespace&& other) noexcept {
   std::swap(pidfd_, other.pidfd_);
   std::swap(lifeline_, other.lifeline_);
   std::swap(report_, other.report_);
+  std::swap(cpus_, other.cpus_);
   std::swap(children_, other.children_);
   return *this;
 }
@@ -152,7 +153,10 @@ Namespace Namespace::start(int flags, const HostIdentity* identity) {
 }
 
 Namespace Namespace::host(const HostIdentity& identity) {
-  return start(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNS, &identity);
+  Namespace out =
+      start(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNS, &identity);
+  out.cpus_ = identity.cpus;
+  return out;
 }
 
 Namespace Namespace::network() { return start(CLONE_NEWNET | CLONE_NEWNS, nullptr); }
@@ -171,8 +175,13 @@ void Namespace::await_ready() {
 pid_t Namespace::spawn(const Command& command) const {
   const int pidfd = pidfd_.get();
   const NamespaceScope scope(pidfd, CLONE_NEWPID);
-  const pid_t child = cluster::spawn(command, [pidfd] {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (int cpu : cpus_) CPU_SET(cpu, &set);
+  const bool bound = !cpus_.empty();
+  const pid_t child = cluster::spawn(command, [pidfd, &set, bound] {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (bound && sched_setaffinity(0, sizeof set, &set) != 0) return errno;
     const int flags = CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNS;
     char directory[4096];
     const bool known = getcwd(directory, sizeof directory) != nullptr;

@@ -30,6 +30,7 @@ class Namespace {
     std::string name;
     std::string boot_id;
     std::string etc_hosts;
+    std::vector<int> cpus;  // that its programs may use; empty: all
   };
 
   // A host; returns at once, await_ready() waits for its mounts.
@@ -54,6 +55,7 @@ class Namespace {
   Fd pidfd_;
   Fd lifeline_;  // its closing ends init, also when this process dies before init is set up
   Fd report_;
+  std::vector<int> cpus_;
   mutable std::vector<Fd> children_;  // started by spawn(), as process descriptors
 };
 

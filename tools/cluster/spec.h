@@ -26,6 +26,7 @@ struct Spec {
   int nics = 1;            // per host
   double nic_bits = 0;     // bit/s of each NIC; 0: unshaped
   double uplink_bits = 0;  // bit/s of each rack's uplink; 0: unshaped or a single rack
+  bool own_cores = true;   // see share_cores(); false: every host may use all
 
   int ranks() const;
   double true_nic_bits(std::size_t host) const;  // of each NIC; 0: unshaped

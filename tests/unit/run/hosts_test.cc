@@ -111,7 +111,22 @@ TEST(Bind, SlotsShareTheCoresEvenly) {
             "--bind core: 5 ranks, but 4 cores; use --bind none");
 }
 
-TEST(Bind, ThisMachineHasCores) { EXPECT_FALSE(usable_cores().empty()); }
+TEST(Bind, ThisMachineHasCores) { EXPECT_FALSE(cluster::usable_cores().empty()); }
+
+TEST(Bind, VirtualHostsHaveCoresOfTheirOwn) {
+  const std::vector<Core> cores = {{0, {0, 4}}, {0, {1, 5}}, {1, {2, 6}}, {1, {3, 7}}};
+  using Shares = std::vector<std::vector<int>>;
+  EXPECT_EQ(share_cores(cores, {2, 2}), (Shares{{0, 4, 1, 5}, {2, 6, 3, 7}}));
+  EXPECT_EQ(share_cores(cores, {1, 3}), (Shares{{0, 4}, {1, 5, 2, 6, 3, 7}}));
+  EXPECT_EQ(share_cores(cores, {1, 1, 1}), (Shares{{0, 4, 1, 5}, {2, 6}, {3, 7}}));
+}
+
+TEST(Bind, CrowdedVirtualHostsShareCoresEvenly) {
+  const std::vector<Core> cores = {{0, {0}}, {0, {1}}};
+  using Shares = std::vector<std::vector<int>>;
+  EXPECT_EQ(share_cores(cores, {2, 2, 2, 2}), (Shares{{0}, {1}, {0}, {1}}));
+  EXPECT_EQ(share_cores(cores, {3, 1, 2}), (Shares{{0}, {1}, {1}}));
+}
 
 TEST(Check, Programs) {
   EXPECT_EQ(problem_with_program("sh", "/"), "");
@@ -131,7 +146,7 @@ TEST(Check, InterfacesByNameOrAddress) {
 }
 
 TEST(Protocol, MessagesSurviveAnyCut) {
-  const Job job{{"a", "b c"}, "/tmp", {"X=1"}, {0, 3}, Bind::kCore, 4, 8};
+  const Job job{{"a", "b c"}, "/tmp", {"X=1"}, {0, 3}, Bind::kCore};
   int fds[2];
   ASSERT_EQ(pipe(fds), 0);
   const Fd in(fds[0]), out(fds[1]);
@@ -153,7 +168,7 @@ TEST(Protocol, MessagesSurviveAnyCut) {
   EXPECT_EQ(back.argv, job.argv);
   EXPECT_EQ(back.env, job.env);
   EXPECT_EQ(back.ranks, job.ranks);
-  EXPECT_EQ(back.slots, 8);
+  EXPECT_EQ(back.bind, job.bind);
 }
 
 TEST(Protocol, NonsenseIsAnError) {
@@ -163,19 +178,16 @@ TEST(Protocol, NonsenseIsAnError) {
   MessageReader without_end;
   without_end.feed(std::string_view("\1\0\0\0\x14no", 7));
   EXPECT_EQ(error_of([&] { without_end.next(); }), "message of 1 bytes without its end");
-  const std::string good = encode(Job{{"a"}, "/", {}, {0}, Bind::kAuto, 0, 1});
+  const std::string good = encode(Job{{"a"}, "/", {}, {0}, Bind::kAuto});
   for (std::size_t cut = 0; cut < good.size(); ++cut) {
     EXPECT_NE(error_of([&] { decode_job(good.substr(0, cut)); }), "") << cut;
   }
   const auto job_error = [](const Job& job) { return error_of([&] { decode_job(encode(job)); }); };
-  EXPECT_EQ(job_error({{"a"}, "/", {}, {0, 1}, Bind::kSocket, 2, 4}), "");
-  EXPECT_NE(job_error({{}, "/", {}, {0}, Bind::kAuto, 0, 1}), "");
-  EXPECT_NE(job_error({{"a"}, "/", {}, {}, Bind::kAuto, 0, 1}), "");
-  EXPECT_NE(job_error({{"a"}, "/", {}, {-1}, Bind::kAuto, 0, 1}), "");
-  EXPECT_NE(job_error({{"a"}, "/", {}, {0}, Bind::kSocket, 0, 0}), "") << "would divide by it";
-  EXPECT_NE(job_error({{"a"}, "/", {}, {0}, Bind::kCore, -1, 1}), "");
-  EXPECT_NE(job_error({{"a"}, "/", {}, {0, 1}, Bind::kCore, 3, 4}), "");
-  EXPECT_NE(job_error({{"a"}, "/", {}, {0}, static_cast<Bind>(9), 0, 1}), "");
+  EXPECT_EQ(job_error({{"a"}, "/", {}, {0, 1}, Bind::kSocket}), "");
+  EXPECT_NE(job_error({{}, "/", {}, {0}, Bind::kAuto}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {}, Bind::kAuto}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {-1}, Bind::kAuto}), "");
+  EXPECT_NE(job_error({{"a"}, "/", {}, {0}, static_cast<Bind>(9)}), "");
 }
 
 }  // namespace
