@@ -88,6 +88,8 @@ std::unique_ptr<Plan> Plans::make(const PlanKey& key) {
   plan->whole.copies_tell = plan->cut.copies_tell = is_metered(key, plan->choice.best);
   plan->whole.waits_for_network = plan->cut.waits_for_network =
       plan->choice.best.prediction.waits_for_network;
+  plan->whole.under_way = plan->cut.under_way =
+      static_cast<std::uint32_t>(plan->choice.best.prediction.under_way);
   plan->whole.plan = plan->cut.plan = to_text(plan->choice.best.recipe);
   return plan;
 }

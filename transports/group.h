@@ -31,7 +31,7 @@ struct GroupPart {
 };
 
 // What one member contributes to a call. The same on all members but for the two pointers and,
-// where a member owns no part, their use; and for `buffers` and `last`.
+// where a member owns no part, their use; and for `buffers`, `lanes` and `last`.
 //  kReduceScatter  at each owner: output part = op over members of their input part.
 //                  input == output is allowed (with equal offsets): other members' inputs are
 //                  then left unspecified only in the parts that the member owns. Who owns none
@@ -54,8 +54,10 @@ struct GroupWork {
   // Of the group that makes the call, for an engine that serves two of them, one inside the other.
   int members = 0;
   // What decides whether results bypass the cache. Of an operation of several calls: bytes of the
-  // caller's buffers, and whether this call's outputs are not read again before it ends.
+  // caller's buffers, the lanes that its calls use, and whether this call's outputs are not read
+  // again before it ends.
   std::size_t buffers = 0;  // 0: the operation is this call
+  int lanes = 1;
   bool last = true;
 };
 

@@ -78,12 +78,22 @@ void Engine::release(Operation* operation) {
   free_.push_back(operation);
 }
 
+// The first so many lanes are those of an operation that has more segments than may be under way.
+std::uint64_t Engine::lanes_for(const Operation& operation) const {
+  const std::uint64_t wanted = operation.task_.program->under_way;
+  const bool few = wanted > 0 && wanted < operation.segments_;
+  return few ? std::min<std::uint64_t>(wanted, lanes_.size()) : lanes_.size();
+}
+
 // Gives free lanes to segments, in order, and none past a fence.
 void Engine::admit() {
   while (!queue_.empty() && fence_ == nullptr) {
-    Segment& lane = *lanes_[next_segment_ % lanes_.size()];
     Operation& operation = *queue_.front();
-    if (lane.active() || !has_plan(operation)) return;
+    if (!has_plan(operation)) return;
+    if (next_segment_ % lanes_.size() >= lanes_for(operation))
+      next_segment_ += lanes_.size() - next_segment_ % lanes_.size();
+    Segment& lane = *lanes_[next_segment_ % lanes_.size()];
+    if (lane.active()) return;
     give_lane(lane, operation);
     if (operation.started_ == operation.segments_) queue_.pop_front();
     lane.advance();
@@ -115,7 +125,8 @@ void Engine::give_lane(Segment& lane, Operation& operation) {
   work.index = operation.started_;
   work.sequence = operation.sequence_;
   work.first_turn = operation.first_turn_;
-  work.turns = Turns(operation.segments_, task.program->calls, lanes_.size());
+  work.lanes = lanes_for(operation);
+  work.turns = Turns(operation.segments_, task.program->calls, work.lanes);
   std::size_t scratch_stride = 0;
   if (needs_scratch(task)) {
     if (task.output != nullptr) work.deliver_to = work.view.work.data;
@@ -276,9 +287,9 @@ void Engine::start_direct(const Task& task, int lane) {
   const Call& call = task.program->steps.front().calls.front();
   direct_parts_.clear();
   for (const Part& part : call.parts) direct_parts_.push_back(block_of(task, part));
-  parts_.group->start(
-      lane, {call.action, task.dtype, task.op, task.input, task.output, direct_parts_,
-             task.signature.fingerprint(), next_turn_++, call.members, 0, !divides_directly(task)});
+  parts_.group->start(lane, {call.action, task.dtype, task.op, task.input, task.output,
+                             direct_parts_, task.signature.fingerprint(), next_turn_++,
+                             call.members, 0, 1, !divides_directly(task)});
 }
 
 void Engine::run_direct(const Task& task) {

@@ -6,7 +6,8 @@
 // Invariants
 //  1. Segments are numbered over all operations in order of start, alike on every rank; segment k
 //     runs on lane k mod lanes, after segment k - lanes has ended there. So every rank makes the
-//     calls of a lane in the same order.
+//     calls of a lane in the same order. An operation that is to have fewer segments under way than
+//     there are lanes leaves out the numbers of the others.
 //  2. A message is named by (segment, ordinal in its program); both ends derive the same name.
 //  3. The group's calls have turns (turns.h), counted over all operations in order of start.
 //  4. Nothing is written to user memory after an operation has ended, however it ended.
@@ -202,6 +203,7 @@ class Engine {
   Operation* enqueue(const Task& task, std::uint64_t sequence, bool fence);
   void admit();
   bool has_plan(Operation& operation);
+  std::uint64_t lanes_for(const Operation& operation) const;
   void give_lane(Segment& lane, Operation& operation);
   bool advance_lanes();
   void end_segment(Segment& segment);

@@ -73,6 +73,9 @@ struct Program {
   bool copies_tell = false;
   // Ranks mostly wait for the network: they sleep soon. Set by who knows the plan.
   bool waits_for_network = false;
+  // Segments that may be under way at once; 0: one per lane. The fewer, the more of what they touch
+  // stays in caches. The same on all ranks. Set by who knows the plan.
+  std::uint32_t under_way = 0;
   // For people.
   std::vector<Phase> phases;  // of the schedule, whose steps they count
   std::string plan;           // the recipe; set by who knows it

@@ -280,6 +280,7 @@ void Segment::start_call(const Call& call) {
                        work_.first_turn + work_.turns.of(work_.index, calls_++),
                        call.members,
                        work_.buffers,
+                       static_cast<int>(work_.lanes),
                        !delivers() && next_ + 1 == work_.program->steps.size()};
   media_.group->start(media_.lane, work);
   call_pending_ = true;

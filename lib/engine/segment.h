@@ -36,6 +36,7 @@ struct SegmentWork {
   std::uint64_t sequence = 0;     // of its operation
   std::uint64_t first_turn = 0;   // of the operation's group calls
   Turns turns;                    // in which they come
+  std::uint64_t lanes = 1;        // that the operation's segments take turns on
   std::uint16_t fingerprint = 0;  // of the caller's call
   std::size_t buffers = 0;        // bytes of input and output, of an operation of several calls
   bool metered = false;           // large messages between hosts are confirmed, and timed

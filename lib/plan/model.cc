@@ -44,7 +44,8 @@ class Model {
     }
     const double segments = std::max(1.0, std::ceil(bytes / segment_));
     const auto top = std::max_element(busy_.begin(), busy_.end());
-    const double limit = std::max({*top, processor_, copying_, fill_ / kPipelineDepth});
+    const double busiest = std::max({*top, processor_, copying_});
+    const double limit = std::max(busiest, fill_ / kPipelineDepth);
     Prediction p;
     p.rounds = rounds_;
     p.latency = latency_;
@@ -59,11 +60,20 @@ class Model {
     p.busiest_load = by_links ? load_[tier] * segments : by_copies ? copied_ * segments : 0;
     p.waits_for_network =
         by_links && leaves_time(tier) && processor_ <= kBusy * limit && 2 * latency_ <= p.seconds;
+    if (!p.waits_for_network) p.under_way = under_way(busiest);
     return p;
   }
 
  private:
   bool leader() const { return recipe_.ownership == Ownership::kLeader; }
+
+  // One more than fill a pipeline whose busiest part takes so long for a segment. With GPUs as many
+  // as there may be: what their streams and copies take is known less well, and not in caches.
+  int under_way(double busiest) const {
+    const bool gpus = shape_.staging || shape_.tiers[0].kind == TierKind::kDomain;
+    if (gpus || !(busiest * kPipelineDepth > fill_)) return kPipelineDepth;
+    return std::min(kPipelineDepth, 1 + static_cast<int>(std::ceil(fill_ / busiest)));
+  }
 
   // Whether tier t is a network between hosts' memories on which a message takes longer than being
   // woken.

@@ -14,7 +14,7 @@
 
 namespace echelon {
 
-inline constexpr int kPipelineDepth = 8;  // segments under way at once
+inline constexpr int kPipelineDepth = 8;  // segments under way at once, at most
 
 // What planning sees of one tier: its most expensive group.
 struct TierShape {
@@ -96,6 +96,9 @@ struct Prediction {
   // The network limits, processors are free for a fifth of the time or more, and a message takes
   // longer than a rank that sleeps needs to be woken.
   bool waits_for_network = false;
+  // Segments at once: what keeps the busiest resource busy, and no more than stay in caches. All
+  // there may be where ranks wait for the network: who wakes finds more to do.
+  int under_way = kPipelineDepth;
 };
 
 // `bytes` is the whole vector (for reduce_scatter and allgather: all blocks). recipe.segment 0

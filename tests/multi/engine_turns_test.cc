@@ -3,6 +3,7 @@
 // order of turn, as NCCL does, come to the end of many operations that overlap.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <barrier>
 #include <map>
 #include <set>
@@ -28,7 +29,12 @@ class TurnedGroup final : public GroupEngine {
   void start(int lane, const GroupWork& work) override {
     EXPECT_FALSE(work.last && work.action == GroupAction::kReduceScatter) << "it is sent on";
     EXPECT_FALSE(work.last && work.op == ECH_AVG) << "it is divided";
+    if (work.buffers > 0) {
+      EXPECT_LT(lane, work.lanes);
+    }
     buffers_.insert(work.buffers);
+    most_lanes_ = std::max(most_lanes_, work.op == ECH_SUM ? work.lanes : 0);
+    fewest_lanes_ = std::min(fewest_lanes_, work.lanes);
     last_sums_ += work.last && work.op == ECH_SUM ? 1 : 0;
     EXPECT_TRUE(waiting_.emplace(work.turn, std::pair(lane, work)).second) << work.turn;
     progress();
@@ -64,6 +70,9 @@ class TurnedGroup final : public GroupEngine {
 
   std::uint64_t turn() const { return turn_; }
   std::uint64_t last_sums() const { return last_sums_; }
+  // Of the calls: on how many the segments of their operations take turns.
+  int fewest_lanes() const { return fewest_lanes_; }
+  int most_lanes_of_sums() const { return most_lanes_; }
   const std::set<std::size_t>& buffers() const { return buffers_; }
 
  private:
@@ -72,6 +81,7 @@ class TurnedGroup final : public GroupEngine {
   std::uint64_t turn_ = 0;
   std::uint64_t last_sums_ = 0;  // calls of sums that were the last of a segment
   std::set<std::size_t> buffers_;
+  int fewest_lanes_ = 1000, most_lanes_ = 0;
   int calling_ = -1;
 };
 
@@ -121,12 +131,21 @@ ech_op op_of(std::size_t k) {
 
 Value result_of(ech_op op) { return op == ECH_SUM ? 10 : op == ECH_AVG ? 2 : 1; }
 
-// Sums of one element and of many segments, and broadcasts, which have one call per segment.
-void run_rank(int rank, Meeting& meeting) {
+void wait_for_all(Engine& engine, const std::vector<Operation*>& running) {
+  for (Operation* operation : running) {
+    engine.wait(*operation);
+    EXPECT_EQ(operation->status(), ECH_OK) << engine.failure();
+  }
+}
+
+// Sums of one element and of many segments, of which so many are under way at once, and broadcasts,
+// which have one call per segment.
+void run_rank(int rank, Meeting& meeting, std::uint32_t under_way) {
   const TurnedGroup* group = nullptr;
   Engine engine = make_engine(rank, meeting, group);
   const Goal sum{ECH_ALLREDUCE, rank, kRanks, 0}, copy{ECH_BROADCAST, rank, kRanks, 0};
-  const Program sums = compile(compose(on_two_hosts(ECH_ALLREDUCE), rank), sum, true);
+  Program sums = compile(compose(on_two_hosts(ECH_ALLREDUCE), rank), sum, true);
+  sums.under_way = under_way;
   const Program copies = compile(compose(on_two_hosts(ECH_BROADCAST), rank), copy, true);
   EXPECT_EQ(sums.calls, 2u);
   EXPECT_EQ(copies.calls, 1u);
@@ -148,15 +167,14 @@ void run_rank(int rank, Meeting& meeting) {
     calls += segments * task.program->calls;
     sums_cut += task.op == ECH_SUM ? segments : 0;
   }
-  for (Operation* operation : running) {
-    engine.wait(*operation);
-    EXPECT_EQ(operation->status(), ECH_OK) << engine.failure();
-  }
+  wait_for_all(engine, running);
   for (std::size_t k = 0; k < data.size(); ++k)
     EXPECT_EQ(data[k], std::vector<Value>(data[k].size(), result_of(op_of(k)))) << k;
   EXPECT_EQ(group->turn(), calls) << "a turn was left out";
   EXPECT_EQ(group->last_sums(), sums_cut) << "results of sums are not read again";
   EXPECT_EQ(group->buffers(), bytes) << "of operations, not of segments";
+  EXPECT_EQ(group->fewest_lanes(), under_way == 0 ? kLanes : static_cast<int>(under_way));
+  EXPECT_EQ(group->most_lanes_of_sums(), kLanes) << "those of few segments take any lane";
   for (Operation* operation : running) engine.release(operation);
   meeting.everybody.arrive_and_wait();
 }
@@ -198,9 +216,11 @@ TEST(EngineTurns, OfOneCallSayWhetherItsResultIsReadAgain) {
 }
 
 TEST(EngineTurns, OperationsThatOverlapComeToTheirEnds) {
-  Meeting meeting;
-  test::run_threads(
-      kRanks, [&](int rank) { run_rank(rank, meeting); }, std::chrono::seconds(110));
+  for (const std::uint32_t under_way : {0, 1, 2}) {
+    Meeting meeting;
+    test::run_threads(
+        kRanks, [&](int rank) { run_rank(rank, meeting, under_way); }, std::chrono::seconds(110));
+  }
 }
 
 }  // namespace

@@ -357,6 +357,24 @@ TEST(Plans, HaveHalfSegmentsWhereAFewOfThemWaitForTheNetwork) {
   EXPECT_EQ(segment(quick, ECH_ALLREDUCE, 1 << 20), usual) << "messages of 32 KiB take 27 us";
 }
 
+TEST(Plans, HaveNoMoreSegmentsUnderWayThanFillThePipeline) {
+  const auto under_way = [](const Shape& shape, const char* plan) {
+    return predict(shape, parse_recipe(plan), ECH_ALLREDUCE, 16 << 20).under_way;
+  };
+  const char* const ring = "leader:native/ring@128KiB";
+  Shape shape = crowded(10 * kGigabit);
+  EXPECT_EQ(under_way(shape, ring), 3) << "one that is worked on, one that comes, one more";
+  EXPECT_EQ(under_way(crowded(kGigabit), ring), kPipelineDepth) << "ranks wait";
+  shape = make_shape(layout_of({std::vector<int>(16, 1), {16}, {}, 100 * kGigabit}), true);
+  const int own = under_way(shape, "ring@128KiB");
+  EXPECT_GT(own, 3) << "30 latencies, and a link that is quick";
+  shape.tiers.back().link.latency = 1e-3;
+  EXPECT_EQ(under_way(shape, "ring@128KiB"), kPipelineDepth);
+  shape = crowded(10 * kGigabit);
+  shape.staging = shape.tiers[0].link;
+  EXPECT_EQ(under_way(shape, ring), kPipelineDepth) << "GPUs";
+}
+
 // Nor can a rank sleep while memory moves, by its own hand or by a GPU's.
 TEST(Plans, DoNotWaitForMemory) {
   Shape shape = make_shape(layout_of({{2, 2}, {2}, {}, 20e9}), true);

@@ -104,7 +104,7 @@ void Lane::decide_streaming() {
   Extent extent{work_.action, team_.size(), total_, total_ + other};
   if (work_.buffers > 0) {
     extent.buffers = work_.buffers;
-    extent.lanes = static_cast<int>(team_.segments[0].shape().lanes);
+    extent.lanes = work_.lanes;
   }
   streaming_ = work_.last && (gathers_only || !in_place) && bypasses_cache(extent, thresholds_);
 }
