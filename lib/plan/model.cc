@@ -175,7 +175,7 @@ class Model {
         std::max(cost.in_all * groups * (leader() ? 1 : tier.rails_of_rank),
                  blocks(cost, cost.sent * static_cast<double>(tier.groups.size())));
     cost.messages = std::max(cost.messages, static_cast<int>(blocks(cost, cost.moved / rails)));
-    const double wait = wait_for(in_all, waiting(cost, tier.link.latency, rails));
+    const double wait = wait_for(in_all, cost.rounds, waiting(cost, tier.link.latency, rails));
     const double sent = cost.sent * static_cast<double>(tier.groups.size()) * segment_;
     const double carry = of_cpus(work_of_bytes(tier, sent));
     const double own = own_work(tier, cost.handled * segment_ / rails);
@@ -232,8 +232,9 @@ class Model {
   }
 
   // The time until so many messages of all ranks are through, which takes `least` by itself.
-  double wait_for(double messages, double least) {
-    const double shared = of_cpus(messages * shape_.crowded_message);
+  double wait_for(double messages, int rounds, double least) {
+    const double turns = messages == 0 ? 0 : messages + rounds;
+    const double shared = of_cpus(turns * shape_.crowded_message);
     if (shared <= least) return least;
     messages_ += messages;
     shared_ += shared;
@@ -295,7 +296,7 @@ class Model {
     const Cost c = flat_cost(shape_.size);
     const double added = c.reduced * segment_ / shape_.reduce_speed;
     rounds_ = c.rounds;
-    latency_ = wait_for(c.in_all, waiting(c, top.link.latency, top.crossing));
+    latency_ = wait_for(c.in_all, c.rounds, waiting(c, top.link.latency, top.crossing));
     double slowest = 0;
     for (std::size_t t = 0; t < shape_.tiers.size(); ++t) {
       const TierShape& tier = shape_.tiers[t];

@@ -54,10 +54,10 @@ struct Shape {
   double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
   // Where ranks outnumber CPUs, s of processor time with both ends: of a message that these wait
-  // for, with what ranks give up to each other; of one among many, and of its bytes over sockets.
-  // Measured: bench/RESULTS.md, "what ranks that share cores wait for", "small segments and
-  // leaders".
-  double crowded_message = 30e-6;
+  // for, and as much of every round, with what ranks give up to each other; of one among many, and
+  // of its bytes over sockets. Measured: bench/RESULTS.md, "what ranks that share cores wait for",
+  // "small segments and leaders".
+  double crowded_message = 21e-6;
   double busy_message = 13e-6;  // over sockets only for what it is shorter than a piece
   double busy_byte = 0.8e-9;    // in segments of 128 KiB or less; out_of_cache() for others
   double cpus_per_rank = 1;     // as in Layout

@@ -23,6 +23,18 @@ TEST(CrowdedPlans, TakeFewMessages) {
   EXPECT_EQ(plan(), "leader:native/recursive_doubling");
 }
 
+// Two more messages, two rounds less.
+TEST(CrowdedPlans, HaveFewRoundsWhereTheyAreSmall) {
+  Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}}), true);
+  shape.tiers[1].link.latency = 7e-6;
+  shape.cpus_per_rank = 2.0 / 8;
+  EXPECT_EQ(to_text(choose(shape, ECH_ALLREDUCE, 4).best.recipe),
+            "leader:native/recursive_doubling");
+  const auto time = [&](const char* plan) { return time_of(shape, plan, ECH_ALLREDUCE, 4); };
+  EXPECT_NEAR(time("leader:native/binomial"), 105e-6, 3e-6) << "6 messages, 4 rounds";
+  EXPECT_NEAR(time("leader:native/one_shot"), 136e-6, 3e-6) << "12 messages, 1 round";
+}
+
 TEST(CrowdedPlans, NameWhatMessagesTakeOfTheProcessors) {
   Shape shape = make_shape(layout_of({{3, 1, 2}, {3}}), true);
   shape.tiers[1].link.latency = 7e-6;
