@@ -52,7 +52,8 @@ void add_start_options(Command& cmd, Options& o) {
              into(o.placement,
                   one_of<Placement>({{"slot", Placement::kBySlot}, {"host", Placement::kByHost}})));
   cmd.option(
-      "--bind none|core|socket", "bind ranks (default: to cores when there are enough)",
+      "--bind none|core|socket",
+      "bind ranks (default: to cores when there are enough; none: emulated hosts may use all, too)",
       into(o.bind, one_of<Bind>(
                        {{"none", Bind::kNone}, {"core", Bind::kCore}, {"socket", Bind::kSocket}})));
   cmd.option("--nics NAMES", "NICs of the ranks, e.g. eth0,eth1 (default: nearest of each)",

@@ -40,8 +40,8 @@ std::vector<int> cpus_of_slot(const std::vector<Core>& cores, Bind bind, int slo
   if (bind == Bind::kSocket) return cpus_of_package(cores, slot, slots);
   if (n > count) {
     if (bind == Bind::kAuto) return {};
-    throw invalid(
-        fmt::format("--bind core: {} ranks, but {} cores; use --bind none", slots, count));
+    throw invalid(fmt::format(
+        "--bind core: {} ranks, but {} cores; leave --bind out or use --bind none", slots, count));
   }
   return join(cores, s * count / n, (s + 1) * count / n);
 }

@@ -114,7 +114,7 @@ int run_mpi(const Options& options, const cluster::Cluster& cluster) {
   std::vector<std::string> told;
   for (int h = 0; h < cluster.size(); ++h) told = tell_host(options, cluster, h);
   here.env.insert(here.env.end(), told.begin(), told.end());  // the same on all hosts
-  // Hosts share cores where there are too few for all.
+  // mpirun would bind over the cores of the machine, not over those of the host.
   if (here.bind == Bind::kAuto) here.bind = Bind::kNone;
   std::string command = "exec";
   for (const std::string& word : mpirun_command(here, hosts_of(cluster)))

@@ -22,8 +22,8 @@ int topology_number(int cpu, const char* name) {
   return in >> value ? value : 0;
 }
 
-// How many cores each host gets, of as many as there are hosts, or more: always one for whoever has
-// the most ranks on each of its own.
+// How many cores each host gets, where there are no fewer cores than hosts: always one more for
+// whoever has the most ranks on each of its own.
 std::vector<std::size_t> shares(std::size_t cores, const std::vector<int>& ranks) {
   std::vector<std::size_t> out(ranks.size(), 1);
   for (std::size_t given = ranks.size(); given < cores; ++given) {

@@ -11,12 +11,14 @@ struct Core {
   std::vector<int> cpus;  // hardware threads
 };
 
-// The cores this process may run on, package by package, from sysfs.
+// The cores this process may run on, package by package, from sysfs; all its processors are one
+// core where that knows of none. Throws ECH_ERR_SYSTEM where the affinity cannot be read.
 std::vector<Core> usable_cores();
 
-// The processors of each of several hosts with so many ranks. Where there are cores enough, no core
-// serves two hosts, and a host has more of them the more ranks it has. Else a host has one core,
-// and hosts share cores so that these have ranks as even as can be.
+// The processors of each of several hosts with so many ranks; `cores` has one at least. Where there
+// are cores enough, no core serves two hosts: all are given away, one by one to who has the most
+// ranks per core, of those alike to the first. So hosts of as many ranks have as many cores where
+// these are a multiple. Else a host has one core, the largest first where the fewest ranks are.
 std::vector<std::vector<int>> share_cores(const std::vector<Core>& cores,
                                           const std::vector<int>& ranks);
 

@@ -108,7 +108,7 @@ TEST(Bind, SlotsShareTheCoresEvenly) {
   EXPECT_EQ(cpus_of_slot(cores, Bind::kNone, 0, 1), Cpus());
   EXPECT_EQ(cpus_of_slot(cores, Bind::kSocket, 5, 8), (Cpus{2, 6, 3, 7}));
   EXPECT_EQ(error_of([&] { cpus_of_slot(cores, Bind::kCore, 0, 5); }),
-            "--bind core: 5 ranks, but 4 cores; use --bind none");
+            "--bind core: 5 ranks, but 4 cores; leave --bind out or use --bind none");
 }
 
 TEST(Bind, ThisMachineHasCores) { EXPECT_FALSE(cluster::usable_cores().empty()); }
