@@ -32,6 +32,7 @@ std::optional<Plans> gpu_plans(const Layout& layout, int rank, const Options& op
                                const GpuParts& gpu) {
   if (!gpu.device) return std::nullopt;
   Shape shape = make_shape(layout, gpu.use.native);
+  shape.host_memory = false;
   shape.reduce_speed = kGpuReduceSpeed;
   shape.messages = gpu.device->engine.transport != nullptr;
   std::optional<Recipe> wanted;

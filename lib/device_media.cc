@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <map>
 
+#include "lib/base/pipeline.h"
 #include "lib/fabric/loaders.h"
 #include "transports/cuda/staged_transport.h"
 
 namespace echelon {
 namespace {
-
-constexpr int kLanes = 8;
 
 // The first NCCL that uses NVLink from host to host.
 constexpr int kNcclOfDomains = 22100;
@@ -129,7 +128,8 @@ void DeviceMedia::open(const Options& options, const OpenNetwork& open_network) 
   if (open_network) network_ = open_network();
   straight_ = network_ && network_->reaches_gpus();
   memory_ = std::make_unique<CudaMemory>(
-      *device_, kLanes, straight_ ? CudaMemory::Arrival::kDevice : CudaMemory::Arrival::kPinned);
+      *device_, kPipelineDepth,
+      straight_ ? CudaMemory::Arrival::kDevice : CudaMemory::Arrival::kPinned);
   if (groups_.near.size() > 1 || groups_.all > 0) open_groups(options);
 }
 
@@ -176,7 +176,7 @@ DeviceParts DeviceMedia::connect(std::span<const MediaAddresses> all, const Log&
           std::make_unique<StagedTransport>(std::move(parts.engine.transport), *memory_, *device_);
   }
   if (const auto groups = memberships(all); !groups.empty()) {
-    parts.engine.group = join_nccl({nccl_, device_.get(), kLanes, registers_, log}, groups);
+    parts.engine.group = join_nccl({nccl_, device_.get(), kPipelineDepth, registers_, log}, groups);
     parts.engine.group_ranks = Group(groups_.near);
   }
   parts.engine.memory = std::move(memory_);

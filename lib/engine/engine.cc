@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "lib/base/pipeline.h"
 #include "lib/base/relax.h"
 #include "lib/engine/host_memory.h"
 #include "lib/reduce/reduce.h"
@@ -13,7 +14,6 @@
 namespace echelon {
 namespace {
 
-constexpr int kLanesWithoutGroup = 8;
 constexpr unsigned kPollsPerNetworkPoll = 8;
 constexpr unsigned kIdlePollsPerCheck = 1024;
 
@@ -21,7 +21,7 @@ constexpr unsigned kIdlePollsPerCheck = 1024;
 
 Engine::Engine(EngineParts parts)
     : parts_(std::move(parts)), activity_(parts_.board), meter_(parts_.host_of_rank, parts_.rank) {
-  const int lanes = parts_.group ? parts_.group->lanes() : kLanesWithoutGroup;
+  const int lanes = parts_.group ? parts_.group->lanes() : kPipelineDepth;
   if (parts_.memory == nullptr) parts_.memory = std::make_unique<HostMemory>(lanes);
   for (int lane = 0; lane < lanes; ++lane) {
     lanes_.push_back(
@@ -185,7 +185,7 @@ bool Engine::check_group() {
   return false;
 }
 
-// Oldest first, which is the order that every rank prefers.
+// In the order of lanes, from the one that is due next: where all are in use, oldest first.
 bool Engine::advance_lanes() {
   bool moved = false;
   const std::uint64_t count = std::min<std::uint64_t>(next_segment_, lanes_.size());

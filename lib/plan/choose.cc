@@ -233,7 +233,7 @@ Candidate best_segment(const Shape& shape, const Recipe& recipe, ech_collective 
 std::string describe(const Candidate& c) {
   const Prediction& p = c.prediction;
   if (p.latency > p.seconds / 2 && p.messages > 0)
-    return fmt::format("what {} messages take of the processors", p.messages);
+    return fmt::format("what {} messages and their rounds take of the processors", p.messages);
   if (p.latency > p.seconds / 2)
     return fmt::format("the latency of {} step{}", p.rounds, p.rounds == 1 ? "" : "s");
   if (p.busiest_load == 0) return "the work of " + p.busiest;

@@ -13,11 +13,9 @@ namespace {
 constexpr std::size_t kShownCandidates = 5;
 
 nlohmann::ordered_json as_json(const Candidate& c) {
-  return {{"plan", to_text(c.recipe)},
-          {"predicted_us", c.prediction.seconds * 1e6},
-          {"rounds", c.prediction.rounds},
-          {"busiest", c.prediction.busiest},
-          {"busiest_bytes", c.prediction.busiest_load}};
+  return {{"plan", to_text(c.recipe)},       {"predicted_us", c.prediction.seconds * 1e6},
+          {"rounds", c.prediction.rounds},   {"segments_under_way", c.prediction.under_way},
+          {"busiest", c.prediction.busiest}, {"busiest_bytes", c.prediction.busiest_load}};
 }
 
 nlohmann::ordered_json as_json(const AssumedLink& assumed) {

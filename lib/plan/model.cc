@@ -67,11 +67,10 @@ class Model {
  private:
   bool leader() const { return recipe_.ownership == Ownership::kLeader; }
 
-  // One more than fill a pipeline whose busiest part takes so long for a segment. With GPUs as many
-  // as there may be: what their streams and copies take is known less well, and not in caches.
+  // One more than fill a pipeline whose busiest part takes so long for a segment. In the memory of
+  // GPUs as many as there may be: what their streams take is known less well, and not in caches.
   int under_way(double busiest) const {
-    const bool gpus = shape_.staging || shape_.tiers[0].kind == TierKind::kDomain;
-    if (gpus || !(busiest * kPipelineDepth > fill_)) return kPipelineDepth;
+    if (!shape_.host_memory || !(busiest * kPipelineDepth > fill_)) return kPipelineDepth;
     return std::min(kPipelineDepth, 1 + static_cast<int>(std::ceil(fill_ / busiest)));
   }
 
@@ -233,8 +232,8 @@ class Model {
 
   // The time until so many messages of all ranks are through, which takes `least` by itself.
   double wait_for(double messages, int rounds, double least) {
-    const double turns = messages == 0 ? 0 : messages + rounds;
-    const double shared = of_cpus(turns * shape_.crowded_message);
+    const double waits = messages == 0 ? 0 : messages + rounds;
+    const double shared = of_cpus(waits * shape_.crowded_wait);
     if (shared <= least) return least;
     messages_ += messages;
     shared_ += shared;

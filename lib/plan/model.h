@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "lib/base/link.h"
+#include "lib/base/pipeline.h"
 #include "lib/fabric/layout.h"
 #include "lib/plan/recipe.h"
 
 namespace echelon {
-
-inline constexpr int kPipelineDepth = 8;  // segments under way at once, at most
 
 // What planning sees of one tier: its most expensive group.
 struct TierShape {
@@ -46,18 +45,19 @@ struct TierShape {
 // serves a host as one group.
 struct Shape {
   int size = 1;
-  bool native = false;   // tier 0 is a host or a domain with a group engine
-  bool messages = true;  // ranks can send to each other; else only native can do anything
+  bool native = false;      // tier 0 is a host or a domain with a group engine
+  bool messages = true;     // ranks can send to each other; else only native can do anything
+  bool host_memory = true;  // buffers are in it, and so in caches; else in that of GPUs
   std::vector<TierShape> tiers;
   // Bytes/s of results that one rank adds, near the slow end of what reduce_bench measures: a sum
   // of two f32 reads and writes three bytes for each, 20 GB/s in memory and 66 GB/s in a cache.
   double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
   // Where ranks outnumber CPUs, s of processor time with both ends: of a message that these wait
-  // for, and as much of every round, with what ranks give up to each other; of one among many, and
-  // of its bytes over sockets. Measured: bench/RESULTS.md, "what ranks that share cores wait for",
-  // "small segments and leaders".
-  double crowded_message = 21e-6;
+  // for, and as much of every round, with what ranks give up to each other (bench/RESULTS.md,
+  // "small calls"); of one among many, and of its bytes over sockets ("small segments and
+  // leaders").
+  double crowded_wait = 21e-6;
   double busy_message = 13e-6;  // over sockets only for what it is shorter than a piece
   double busy_byte = 0.8e-9;    // in segments of 128 KiB or less; out_of_cache() for others
   double cpus_per_rank = 1;     // as in Layout

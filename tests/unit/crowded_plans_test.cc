@@ -44,7 +44,8 @@ TEST(CrowdedPlans, NameWhatMessagesTakeOfTheProcessors) {
   shape.cpus_per_rank = 2.0 / 6;
   EXPECT_EQ(messages(), 4);
   const std::string text = choose(shape, ECH_ALLREDUCE, 4).reason;
-  EXPECT_TRUE(text.starts_with("what 4 messages take of the processors; ")) << text;
+  EXPECT_TRUE(text.starts_with("what 4 messages and their rounds take of the processors; "))
+      << text;
   shape.tiers[1].link.latency = 1e-3;
   EXPECT_TRUE(choose(shape, ECH_ALLREDUCE, 4).reason.starts_with("the latency of "));
 }
@@ -56,7 +57,7 @@ TEST(CrowdedPlans, GiveALeaderACpuOfItsOwn) {
   const char* const plan = "leader:native/binomial";
   const double reduce = time_of(shape, plan, ECH_REDUCE, bytes);
   const double broadcast = time_of(shape, plan, ECH_BROADCAST, bytes);
-  shape.crowded_message = shape.busy_byte = 0;
+  shape.crowded_wait = shape.busy_byte = 0;
   shape.cpus_per_rank = 3.0 / 8;
   EXPECT_NEAR(reduce - time_of(shape, plan, ECH_REDUCE, bytes), (3 - 3 * 3.0 / 8) * buffer, 1e-9);
   EXPECT_NEAR(broadcast - time_of(shape, plan, ECH_BROADCAST, bytes), 0.25 * buffer, 1e-9);
@@ -87,7 +88,7 @@ TEST(CrowdedPlans, AreLimitedByProcessors) {
 TEST(CrowdedPlans, CountBytesOfUnequalHostsOnce) {
   Shape shape = make_shape(layout_of({{3, 1, 2}, {3}, {}, 1e12}), true);
   shape.tiers[0].slowest_child = 1e12;
-  shape.crowded_message = shape.busy_message = 0;
+  shape.crowded_wait = shape.busy_message = 0;
   shape.reduce_speed = 1e15;
   shape.cpus_per_rank = 2.0 / 6;
   const double bytes = 256 << 20, least = 2 * bytes * 1.2 * 0.8e-9 / 2;
@@ -254,7 +255,7 @@ TEST(CrowdedPlans, CountOneEndOfWhatARootSends) {
 TEST(CrowdedPlans, CountBlocksThatLieApart) {
   Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 8;
-  shape.crowded_message = shape.message_overhead = 0;
+  shape.crowded_wait = shape.message_overhead = 0;
   const double bytes = 16 << 20, further = 128 * 12;  // pieces: 12 of 24 messages in a segment
   for (const char* plan : {"native/ring@128KiB", "native/halving_doubling@128KiB",
                            "leader:native/ring@128KiB", "leader:native/halving_doubling@128KiB"})
@@ -294,7 +295,7 @@ TEST(CrowdedPlans, KeepARankToOneCpu) {
 TEST(CrowdedPlans, PayForMessagesOfLessThanAPiece) {
   Shape shape = make_shape(layout_of({{1, 1, 1, 1}, {4}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 4;
-  shape.crowded_message = shape.message_overhead = 0;
+  shape.crowded_wait = shape.message_overhead = 0;
   shape.reduce_speed = 1e15;
   const auto time = [&](const char* plan) {
     return time_of(shape, plan, ECH_ALLREDUCE, 128 << 20);
@@ -308,7 +309,7 @@ TEST(CrowdedPlans, PayForMessagesOfLessThanAPiece) {
 TEST(CrowdedPlans, PayMoreForBytesOutOfTheCache) {
   Shape shape = make_shape(layout_of({{1, 1, 1}, {3}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 3;
-  shape.crowded_message = shape.busy_message = shape.message_overhead = 0;
+  shape.crowded_wait = shape.busy_message = shape.message_overhead = 0;
   shape.reduce_speed = 1e15;
   const double bytes = 256 << 20, all = 4 * bytes * 0.8e-9 / 2;
   const auto time = [&](const char* plan) { return time_of(shape, plan, ECH_ALLREDUCE, bytes); };

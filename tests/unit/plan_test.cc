@@ -371,7 +371,7 @@ TEST(Plans, HaveNoMoreSegmentsUnderWayThanFillThePipeline) {
   shape.tiers.back().link.latency = 1e-3;
   EXPECT_EQ(under_way(shape, "ring@128KiB"), kPipelineDepth);
   shape = crowded(10 * kGigabit);
-  shape.staging = shape.tiers[0].link;
+  shape.host_memory = false;
   EXPECT_EQ(under_way(shape, ring), kPipelineDepth) << "GPUs";
 }
 

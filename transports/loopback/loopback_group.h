@@ -5,11 +5,12 @@
 
 #include <memory>
 
+#include "lib/base/pipeline.h"
 #include "transports/group.h"
 
 namespace echelon {
 
 // Errors: ECH_ERR_SYSTEM, ECH_ERR_NO_MEMORY (no event descriptor).
-std::unique_ptr<GroupMedium> make_loopback_group(int lanes = 8);
+std::unique_ptr<GroupMedium> make_loopback_group(int lanes = kPipelineDepth);
 
 }  // namespace echelon

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lib/base/log.h"
+#include "lib/base/pipeline.h"
 #include "transports/cuda/device.h"
 #include "transports/group.h"
 #include "transports/nccl/library.h"
@@ -19,7 +20,7 @@ namespace echelon {
 struct NcclGroupOptions {
   const NcclLibrary* nccl = nullptr;
   const DeviceContext* device = nullptr;
-  int lanes = 8;
+  int lanes = kPipelineDepth;
   bool registers = false;  // memory of ech_alloc; alike on all members
   Log log = {};            // of what NCCL refuses and is done without
 };

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "lib/base/fd.h"
+#include "lib/base/pipeline.h"
 
 namespace echelon::shm {
 
@@ -54,7 +55,7 @@ inline constexpr std::size_t kBoardBytes = 4096;  // for notes between the ranks
 
 // The same for all members of a group.
 struct SegmentShape {
-  int lanes = 8;
+  int lanes = kPipelineDepth;
   // Per lane, parity and direction. The slots that two ranks use fill a second-level cache, so that
   // what one reads has mostly left that of the other: it comes much quicker from the third.
   std::size_t slot_bytes = std::size_t{512} << 10;
