@@ -4,12 +4,11 @@
 //
 // Thread safety: one thread at a time, except interrupt(), activity() and board().
 // Invariants
-//  1. Segments are numbered over all operations in order of start, alike on every rank, all of
-//  which
-//     have as many lanes; segment k runs on lane k mod lanes, after segment k - lanes, if there is
-//     one, has ended there. So every rank makes the calls of a lane in the same order. An operation
-//     that is to have fewer segments under way than it has, and than there are lanes, uses the
-//     first lanes only and leaves out the numbers of the others.
+//  1. Segments are numbered over all operations in order of start, alike on every rank; all ranks
+//     have the same number of lanes. Segment k runs on lane k mod lanes, after segment k - lanes,
+//     if there is one, has ended there. So every rank makes the calls of a lane in the same order.
+//     An operation that is to have fewer segments under way than it has, and than there are lanes,
+//     uses the first lanes only and leaves out the numbers of the others.
 //  2. A message is named by (segment, ordinal in its program); both ends derive the same name.
 //  3. The group's calls have turns (turns.h), counted over all operations in order of start.
 //  4. Nothing is written to user memory after an operation has ended, however it ended.

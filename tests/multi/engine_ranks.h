@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/hierarchical.h"
+#include "lib/base/pipeline.h"
 #include "lib/engine/engine.h"
 #include "transports/faulty/faulty.h"
 #include "transports/loopback/loopback_group.h"
@@ -58,7 +59,7 @@ struct Meeting {
   std::string faults;  // of every rank's transport, see transports/faulty
 };
 
-inline constexpr int kLanes = 8;
+inline constexpr int kLanes = kPipelineDepth;
 
 inline Engine make_engine(const Shape& shape, int rank, Meeting& meeting,
                           std::unique_ptr<Memory> memory = nullptr, Planner* planner = nullptr) {

@@ -364,6 +364,8 @@ TEST(Plans, HaveNoMoreSegmentsUnderWayThanFillThePipeline) {
   const char* const ring = "leader:native/ring@128KiB";
   Shape shape = crowded(10 * kGigabit);
   EXPECT_EQ(under_way(shape, ring), 3) << "one that is worked on, one that comes, one more";
+  const std::string told = explain_json(choose(shape, ECH_ALLREDUCE, 16 << 20));
+  EXPECT_NE(told.find(R"("segments_under_way":3,)"), std::string::npos) << told;
   EXPECT_EQ(under_way(crowded(kGigabit), ring), kPipelineDepth) << "ranks wait";
   shape = make_shape(layout_of({std::vector<int>(16, 1), {16}, {}, 100 * kGigabit}), true);
   const int own = under_way(shape, "ring@128KiB");

@@ -15,7 +15,7 @@ constexpr std::size_t kLarge = std::size_t{4} << 20;
 constexpr int kCallsOfLarge = 2, kCallsOfSmall = 4;
 
 // Of all lanes: so most calls go the better known way, also where there are few of a size. (Of
-// operations that use three lanes or two, until trials pause, a third or none go that way.)
+// operations that use three lanes or two, two thirds or all are made on these.)
 constexpr int kLanes = 2;
 
 // Such a lane makes so many trials of a class one after another, then one in so many calls.
