@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "lib/base/time.h"
+
 namespace echelon {
 namespace {
 
@@ -19,6 +21,15 @@ bool is_metered(const PlanKey& key, const Candidate& plan) {
   const bool waits =
       plan.recipe.ownership == Ownership::kSplit || plan.prediction.waits_for_network;
   return key.collective == ECH_ALLREDUCE && waits && tells_of_links(plan.recipe);
+}
+
+// What the engine is to know of how the plan runs.
+void tell(const PlanKey& key, const Candidate& plan, Program& program) {
+  program.copies_tell = is_metered(key, plan);
+  program.waits_for_network = plan.prediction.waits_for_network;
+  program.message_time = from_seconds(plan.prediction.message_time);
+  program.under_way = static_cast<std::uint32_t>(plan.prediction.under_way);
+  program.plan = to_text(plan.recipe);
 }
 
 std::uint64_t packed(const PlanKey& key) {
@@ -85,12 +96,8 @@ std::unique_ptr<Plan> Plans::make(const PlanKey& key) {
                     rank_);
   plan->whole = compile(schedule, goal, false);
   plan->cut = compile(schedule, goal, true);
-  plan->whole.copies_tell = plan->cut.copies_tell = is_metered(key, plan->choice.best);
-  plan->whole.waits_for_network = plan->cut.waits_for_network =
-      plan->choice.best.prediction.waits_for_network;
-  plan->whole.under_way = plan->cut.under_way =
-      static_cast<std::uint32_t>(plan->choice.best.prediction.under_way);
-  plan->whole.plan = plan->cut.plan = to_text(plan->choice.best.recipe);
+  tell(key, plan->choice.best, plan->whole);
+  tell(key, plan->choice.best, plan->cut);
   return plan;
 }
 

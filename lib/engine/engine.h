@@ -192,6 +192,7 @@ class Engine {
     std::uint64_t sequence;
     std::chrono::nanoseconds timeout;
     std::optional<Clock::time_point> deadline;  // none: set when it is first looked at
+    const Operation* operation = nullptr;       // null: it is not for one that has lanes
   };
 
   // A lane is used without a segment.
@@ -228,6 +229,7 @@ class Engine {
   template <typename Done>
   void wait_until(Done done, Wait& wait);
   void end_idleness();
+  static std::chrono::nanoseconds nap_in(const Wait& wait);
   bool polls_on(const Wait& wait, Clock::duration idle) const;
   void yield(Clock::time_point now);
   void give_way(Wait& wait);

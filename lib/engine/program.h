@@ -6,6 +6,7 @@
 // at every step which of the two holds a slice, so that the input is never copied as a whole.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -71,8 +72,9 @@ struct Program {
   // What is copied, and not added up, has been added up by all ranks: whoever sends it knows that
   // they take part, so it tells how fast the links are. Set by who knows the plan.
   bool copies_tell = false;
-  // Ranks mostly wait for the network: they sleep soon. Set by who knows the plan.
+  // Ranks mostly wait for the network: they sleep soon, and nap. Set by who knows the plan.
   bool waits_for_network = false;
+  std::chrono::nanoseconds message_time{};  // then, of the network for one of its messages
   // Segments that may be under way at once; 0: one per lane. The fewer, the more of what they touch
   // stays in caches. The same on all ranks. Set by who knows the plan.
   std::uint32_t under_way = 0;

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "lib/base/time.h"
 #include "lib/engine/engine.h"
@@ -19,6 +20,10 @@ constexpr std::chrono::microseconds kBareYield{5};   // when nobody wants the co
 constexpr std::chrono::microseconds kBriefSpin{10};  // where plans wait for the network
 // By which polling lasts longer, at most, for what others had of the core.
 constexpr std::chrono::milliseconds kMostGivenAway{2};
+// Segments that have not ended by which the network has enough to do while a rank naps, and for how
+// long it may: sleeps take some 50 us longer than asked.
+constexpr std::size_t kSegmentsToNap = 3;
+constexpr std::chrono::microseconds kShortestNap{50}, kLongestNap{1000};
 constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
@@ -62,12 +67,14 @@ void Engine::or_fail_too(Operation& operation, Body body) {
 }
 
 void Engine::wait(Operation& operation) {
-  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
+  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_,
+            &operation};
   or_fail_too(operation, [&] { wait_until([&] { return operation.done_ && all_left(); }, wait); });
 }
 
 void Engine::wait(Operation& operation, const std::function<bool()>& enough) {
-  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_};
+  Wait wait{&operation.task_, operation.sequence_, operation.task_.timeout, operation.deadline_,
+            &operation};
   or_fail([&] { wait_until([&] { return operation.done_ || enough(); }, wait); });
 }
 
@@ -126,6 +133,18 @@ void Engine::end_idleness() {
   given_away_ = {};
 }
 
+// How long a rank may sleep without being woken by what comes; 0: not at all. Where a plan waits
+// for the network, everything that comes wakes ranks, and each time they find caches and predictors
+// as others have left them. While several segments are under way, what comes in the time of a
+// message can as well be taken at once: the network has others to move.
+std::chrono::nanoseconds Engine::nap_in(const Wait& wait) {
+  const Operation* const operation = wait.operation;
+  if (operation == nullptr || operation->segments_ < operation->ended_ + kSegmentsToNap) return {};
+  const Program* const program = operation->task_.program;
+  if (program == nullptr || program->message_time < kShortestNap) return {};
+  return std::min<std::chrono::nanoseconds>(program->message_time, kLongestNap);
+}
+
 // Whether a rank that has been idle so long goes on polling. The time for which it gave its core
 // away does not count: where a hypervisor shares the cores, who sleeps gets one back late. But what
 // it gives way to may be ranks that poll as well, and none of them needs to where a plan waits for
@@ -148,6 +167,11 @@ void Engine::yield(Clock::time_point now) {
 // Nothing came while polling: lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
+  if (const auto nap = nap_in(wait); nap.count() > 0) {
+    if (keep_waiting(wait, now)) std::this_thread::sleep_for(nap);
+    ++counters_.waits;
+    return check_watch();
+  }
   if (idle_since_ && polls_on(wait, now - *idle_since_)) return yield(now);
   const bool first = !idle_since_;
   if (!keep_waiting(wait, now) || first) return;

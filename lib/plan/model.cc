@@ -61,6 +61,7 @@ class Model {
     p.waits_for_network =
         by_links && leaves_time(tier) && processor_ <= kBusy * limit && 2 * latency_ <= p.seconds;
     if (!p.waits_for_network) p.under_way = under_way(busiest);
+    if (p.waits_for_network) p.message_time = message_ / speed(shape_.tiers[tier]);
     return p;
   }
 

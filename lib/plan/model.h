@@ -96,6 +96,7 @@ struct Prediction {
   // The network limits, processors are free for a fifth of the time or more, and a message takes
   // longer than a rank that sleeps needs to be woken.
   bool waits_for_network = false;
+  double message_time = 0;  // s that the network then takes for `message`
   // Segments at once: what keeps the busiest resource busy, and no more than stay in caches. All
   // there may be where ranks wait for the network: who wakes finds more to do.
   int under_way = kPipelineDepth;

@@ -212,6 +212,7 @@ TEST(CrowdedPlans, AreMeteredByLeadersWhereTheyWaitForTheNetwork) {
     EXPECT_EQ(to_text(plan.choice.best.recipe), "leader:native/ring@128KiB");
     EXPECT_EQ(plan.cut.copies_tell, network == 1);
     EXPECT_EQ(plan.cut.waits_for_network, network == 1);
+    EXPECT_EQ(plan.cut.message_time.count() > 0, network == 1);
   }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a rank polls before it sleeps.
+// How long a rank polls before it sleeps, and whether what comes wakes it.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -16,22 +16,24 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto kSpin = 200us;
 
-// What is received arrives so late; notes when it was first slept for.
+// What is received arrives so late, all at once; notes when it was first slept for.
 class LateTransport final : public Transport {
  public:
   void send(int peer, Tag, std::span<const std::byte>, Completion& completion) override {
     completion = {true, ECH_OK, peer};
   }
   void receive(int peer, Tag, std::span<std::byte>, Completion& completion) override {
-    began_ = Clock::now();
-    slept_after.reset();
+    if (awaited_.empty()) {
+      began_ = Clock::now();
+      slept_after.reset();
+    }
     peer_ = peer;
-    completion_ = &completion;
+    awaited_.push_back(&completion);
   }
   bool progress() override {
-    if (completion_ == nullptr || Clock::now() < began_ + late) return false;
-    *completion_ = {true, ECH_OK, peer_};
-    completion_ = nullptr;
+    if (awaited_.empty() || Clock::now() < began_ + late) return false;
+    for (Completion* each : awaited_) *each = {true, ECH_OK, peer_};
+    awaited_.clear();
     return true;
   }
   bool all_left() override { return true; }
@@ -52,7 +54,7 @@ class LateTransport final : public Transport {
 
   Clock::time_point began_;
   int peer_ = 0;
-  Completion* completion_ = nullptr;
+  std::vector<Completion*> awaited_;
 };
 
 Clock::duration median(std::vector<Clock::duration> values) {
@@ -152,6 +154,42 @@ TEST_F(Waiting, IsBriefWherePlansWaitForTheNetwork) {
   EXPECT_GE(soonest(), kSpin);
   program_.waits_for_network = true;
   EXPECT_LT(soonest(), kSpin / 2);
+}
+
+// In segments of a part of it. How often it slept is told by the counter, in which naps are too.
+TEST_F(Waiting, IsANapWhereTheNetworkHasMoreToDo) {
+  program_.waits_for_network = true;
+  program_.message_time = 1ms;
+  task_.segment = data_.size() / 4;
+  const std::uint64_t before = engine_->counters().waits;
+  EXPECT_FALSE(receive(5ms)) << "what comes would wake it";
+  EXPECT_GE(engine_->counters().waits, before + 2);
+  EXPECT_LE(engine_->counters().waits, before + 5);
+}
+
+TEST_F(Waiting, IsNoNapForTheLastSegmentsNorForShortMessages) {
+  program_.waits_for_network = true;
+  program_.message_time = 1ms;
+  task_.segment = data_.size() / 2;
+  EXPECT_TRUE(receive(5ms)) << "two segments";
+  task_.segment = data_.size() / 4;
+  program_.message_time = 20us;
+  EXPECT_TRUE(receive(5ms));
+  program_.message_time = {};
+  EXPECT_TRUE(receive(5ms));
+}
+
+TEST_F(Waiting, IsANapOfAMillisecondAtMost) {
+  program_.waits_for_network = true;
+  program_.message_time = 1s;
+  task_.segment = data_.size() / 4;
+  auto least = Clock::duration::max();
+  for (int k = 0; k < 5; ++k) {
+    const auto begin = Clock::now();
+    receive(1ms);
+    least = std::min<Clock::duration>(least, Clock::now() - begin);
+  }
+  EXPECT_LT(least, 100ms);
 }
 
 TEST_F(Waiting, IsNotShortenedByWhatOthersHaveOfTheCore) {

@@ -325,6 +325,8 @@ TEST(Plans, KnowWhetherRanksWaitForTheNetwork) {
   Shape shape = crowded(kGigabit);
   for (const double bytes : {256e3, 4e6, 64e6}) EXPECT_TRUE(waits(shape, ring, bytes)) << bytes;
   EXPECT_TRUE(waits(shape, "leader:native/ring", 64e3));
+  const Prediction p = predict(shape, parse_recipe(ring), ECH_ALLREDUCE, 4e6);
+  EXPECT_DOUBLE_EQ(p.message_time, p.message / kGigabit);
   shape.tiers[1].link.latency = 1e-3;
   EXPECT_FALSE(waits(shape, "leader:native/ring", 64e3)) << "latency";
   shape = crowded(kGigabit);
