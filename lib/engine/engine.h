@@ -217,6 +217,8 @@ class Engine {
   void obey_interrupt();
   std::string pending() const;
   bool try_progress();
+  bool awaits_messages() const;
+  bool awaits_network();
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);

@@ -164,6 +164,16 @@ void Engine::yield(Clock::time_point now) {
   counters_.gave_way += std::min<Clock::duration>(took, parts_.spin);
 }
 
+// Whether the network may have news without which this rank does not go on. Who waits for the ranks
+// of its host alone sleeps on them alone: a futex, where else they send datagrams to be heard
+// beside the network.
+bool Engine::awaits_network() {
+  if (parts_.transport == nullptr) return false;
+  const bool planned = queue_.empty() || queue_.front()->task_.program != nullptr;
+  const bool in_group = active_ > 0 || direct_.task != nullptr;
+  return !planned || !in_group || awaits_messages() || !parts_.transport->all_left();
+}
+
 // Nothing came while polling: lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
@@ -177,7 +187,8 @@ void Engine::give_way(Wait& wait) {
   if (!keep_waiting(wait, now) || first) return;
   const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
-  const std::initializer_list<Waitable*> sources = {parts_.transport.get(), parts_.group.get(),
+  Waitable* const network = awaits_network() ? parts_.transport.get() : nullptr;
+  const std::initializer_list<Waitable*> sources = {network, parts_.group.get(),
                                                     parts_.memory->news(), parts_.also};
   if (sleep_until_news(sources, fd, limit)) ++counters_.waits;
   check_watch();

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// By what a rank that waits for a call of its group is woken.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <thread>
+
+#include "lib/engine/engine.h"
+
+namespace echelon {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Its calls end 2 ms after they began. Notes whether it was slept on alone.
+class LateGroup final : public GroupEngine {
+ public:
+  int lanes() const override { return 1; }
+  void start(int, const GroupWork&) override { ends_ = Clock::now() + 2ms; }
+  bool done(int) const override { return Clock::now() >= ends_; }
+  bool progress() override { return false; }
+  void abort() override {}
+  ech_status failed() const override { return ECH_OK; }
+  std::span<std::byte> board(int) override { return {}; }
+  std::uint64_t bytes() const override { return 0; }
+
+  bool slept_on_alone = false;
+
+ private:
+  int fd() const override { return -1; }
+  bool arm() override { return true; }
+  void disarm() override {}
+  void sleep(std::chrono::nanoseconds) override {
+    slept_on_alone = true;
+    std::this_thread::sleep_until(ends_);
+  }
+
+  Clock::time_point ends_;
+};
+
+// Has news whenever it is asked to wake, and then what was to leave has left.
+class BusyTransport final : public Transport {
+ public:
+  void send(int, Tag, std::span<const std::byte>, Completion&) override {}
+  void receive(int, Tag, std::span<std::byte>, Completion&) override {}
+  bool progress() override { return false; }
+  bool all_left() override { return left; }
+  void abort() override {}
+  Counters counters() const override { return {}; }
+
+  bool left = true, armed = false;
+
+ private:
+  int fd() const override { return -1; }
+  bool arm() override {
+    armed = left = true;
+    return false;
+  }
+  void disarm() override {}
+  void sleep(std::chrono::nanoseconds) override {}
+};
+
+class Sleeping : public testing::Test {
+ protected:
+  Sleeping() {
+    auto group = std::make_unique<LateGroup>();
+    auto transport = std::make_unique<BusyTransport>();
+    group_ = group.get();
+    transport_ = transport.get();
+    EngineParts parts;
+    parts.group = std::move(group);
+    parts.transport = std::move(transport);
+    parts.group_ranks = Group::range(2);
+    engine_ = std::make_unique<Engine>(std::move(parts));
+    Schedule schedule(1, 0);
+    schedule.add(GroupCall{0, GroupAction::kAllreduce, Group::range(2), {{schedule.whole(), 0}}});
+    task_.goal = {ECH_ALLREDUCE, 0, 2, 0};
+    program_ = compile(schedule, task_.goal, false);
+    task_.program = &program_;
+    task_.input = task_.output = value_.data();
+    task_.count = task_.bytes = value_.size();
+    task_.timeout = 20s;
+  }
+
+  void run(std::size_t segment) {
+    task_.segment = segment;
+    engine_->run(task_);
+    EXPECT_EQ(engine_->failed(), ECH_OK) << engine_->failure();
+  }
+
+  std::array<std::byte, 4> value_{};
+  LateGroup* group_ = nullptr;
+  BusyTransport* transport_ = nullptr;
+  std::unique_ptr<Engine> engine_;
+  Program program_;
+  Task task_;
+};
+
+TEST_F(Sleeping, IsEndedByTheGroupAloneWhereNothingElseIsAwaited) {
+  for (const std::size_t segment : {value_.size(), value_.size() / 2}) {
+    group_->slept_on_alone = false;
+    run(segment);
+    EXPECT_TRUE(group_->slept_on_alone) << segment;
+    EXPECT_FALSE(transport_->armed) << segment;
+  }
+}
+
+TEST_F(Sleeping, IsEndedByTheNetworkWhereSomethingHasNotLeft) {
+  transport_->left = false;
+  run(value_.size() / 2);
+  EXPECT_TRUE(transport_->armed);
+  EXPECT_TRUE(group_->slept_on_alone) << "afterwards";
+}
+
+}  // namespace
+}  // namespace echelon
