@@ -75,11 +75,11 @@ class Model {
     return std::min(kPipelineDepth, 1 + static_cast<int>(std::ceil(fill_ / busiest)));
   }
 
-  // Whether tier t is a network between hosts' memories on which a message takes longer than being
-  // woken.
+  // Whether tier t is a network between hosts' memories where a message takes longer than a wake.
   bool leaves_time(std::size_t t) const {
     const bool network = t > 0 || !is_served_as_one(shape_.tiers[0].kind);
-    return network && !shape_.staging && message_ >= kWakeUp * speed(shape_.tiers[t]);
+    const bool of_hosts = network && shape_.host_memory && !shape_.staging;
+    return of_hosts && message_ >= kWakeUp * speed(shape_.tiers[t]);
   }
 
   std::string resource(std::size_t t) const {

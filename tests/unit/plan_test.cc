@@ -389,6 +389,9 @@ TEST(Plans, DoNotWaitForMemory) {
   shape = crowded(kGigabit);
   shape.staging = shape.tiers[0].link;
   EXPECT_FALSE(waits(shape, "leader:native/ring@128KiB", 16e6));
+  shape = crowded(kGigabit);
+  shape.host_memory = false;
+  EXPECT_FALSE(waits(shape, "leader:native/ring@128KiB", 16e6)) << "of GPUs, which kernels fill";
 }
 
 }  // namespace
