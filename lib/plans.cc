@@ -9,6 +9,10 @@
 namespace echelon {
 namespace {
 
+// More than a round takes where a rank naps in each, and less than where all lanes are in use:
+// bench/RESULTS.md, "naps".
+constexpr int kRoundInMessages = 2;
+
 int size_class(std::size_t bytes) { return std::bit_width(bytes - 1); }
 
 double largest_of_class(std::size_t bytes) {
@@ -28,6 +32,7 @@ void tell(const PlanKey& key, const Candidate& plan, Program& program) {
   program.copies_tell = is_metered(key, plan);
   program.waits_for_network = plan.prediction.waits_for_network;
   program.message_time = from_seconds(plan.prediction.message_time);
+  program.segment_time = kRoundInMessages * plan.prediction.rounds * program.message_time;
   program.under_way = static_cast<std::uint32_t>(plan.prediction.under_way);
   program.plan = to_text(plan.recipe);
 }

@@ -160,16 +160,13 @@ bool Engine::progress() {
   return false;
 }
 
-bool Engine::awaits_messages() const {
-  return std::ranges::any_of(
-      lanes_, [](const auto& lane) { return lane->active() && lane->awaits_messages(); });
-}
-
 // Polling the network is a system call: it is done rarely while only the group is waited for. It
 // is done then, too, because what was sent may still be on its way out.
 bool Engine::poll_network() {
   if (parts_.transport == nullptr) return false;
-  if (!awaits_messages() && ++polls_ % kPollsPerNetworkPoll != 0) return false;
+  const bool awaited = std::ranges::any_of(
+      lanes_, [](const auto& lane) { return lane->active() && lane->awaits_messages(); });
+  if (!awaited && ++polls_ % kPollsPerNetworkPoll != 0) return false;
   return parts_.transport->progress();
 }
 
@@ -215,6 +212,8 @@ bool Engine::advance_lanes() {
 void Engine::end_segment(Segment& segment) {
   if (!check_group()) return;
   Operation& operation = *segment.operation();
+  if (operation.task_.program->message_time.count() > 0)
+    segment_took_ = Clock::now() - segment.began();
   segment.release();
   --active_;
   activity_.advance(operation.sequence_, static_cast<std::uint32_t>(++operation.ended_));

@@ -192,7 +192,7 @@ class Engine {
     std::uint64_t sequence;
     std::chrono::nanoseconds timeout;
     std::optional<Clock::time_point> deadline;  // none: set when it is first looked at
-    const Operation* operation = nullptr;       // null: it is not for one that has lanes
+    const Operation* operation = nullptr;       // null: naps are not for it
   };
 
   // A lane is used without a segment.
@@ -217,8 +217,6 @@ class Engine {
   void obey_interrupt();
   std::string pending() const;
   bool try_progress();
-  bool awaits_messages() const;
-  bool awaits_network();
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);
@@ -231,7 +229,8 @@ class Engine {
   template <typename Done>
   void wait_until(Done done, Wait& wait);
   void end_idleness();
-  static std::chrono::nanoseconds nap_in(const Wait& wait);
+  std::chrono::nanoseconds time_to_nap(const Wait& wait, Clock::duration idle) const;
+  bool needs_network();
   bool polls_on(const Wait& wait, Clock::duration idle) const;
   void yield(Clock::time_point now);
   void give_way(Wait& wait);
@@ -276,6 +275,7 @@ class Engine {
   Clock::duration given_away_{};                    // of that, by yields
   std::optional<Clock::time_point> stalled_since_;  // nor has a segment or the group moved
   std::string why_;                                 // what the watch last said about it
+  Clock::duration segment_took_{};                  // the last that ended, of those for naps
   Clock::time_point ask_watch_at_{};                // in test(): not before
   std::atomic<bool> interrupted_{false};
 };

@@ -74,7 +74,9 @@ struct Program {
   bool copies_tell = false;
   // Ranks mostly wait for the network: they sleep soon, and nap. Set by who knows the plan.
   bool waits_for_network = false;
-  std::chrono::nanoseconds message_time{};  // then, of the network for one of its messages
+  // Then, of the network for one of its messages; and what a segment takes at least, of several
+  // under way, where links are no quicker than the plan believes.
+  std::chrono::nanoseconds message_time{}, segment_time{};
   // Segments that may be under way at once; 0: one per lane. The fewer, the more of what they touch
   // stays in caches. The same on all ranks. Set by who knows the plan.
   std::uint32_t under_way = 0;

@@ -22,6 +22,7 @@ void Segment::begin(const SegmentWork& work, std::size_t scratch_stride) {
   awaits_memory_ = false;
   failed_ = nullptr;
   spare_.splice(spare_.end(), unconfirmed_);
+  if (work.program->message_time.count() > 0) began_ = std::chrono::steady_clock::now();
   if (work_.list != nullptr) {
     enter_phase(PhaseRecord::kPack);
     gather();

@@ -59,6 +59,7 @@ class Segment {
 
   bool active() const { return work_.program != nullptr; }
   Operation* operation() const { return work_.operation; }
+  std::chrono::steady_clock::time_point began() const { return began_; }  // where ranks may nap
 
   // Takes over the lane. The view's work blocks are set by the caller, or, when `scratch_stride`
   // is not 0, point to memory of the segment's own with that many bytes per block. Of a list, the
@@ -138,6 +139,7 @@ class Segment {
   SegmentWork work_;
   Stage stage_ = Stage::kEnded;
   std::int16_t phase_ = PhaseRecord::kNone;
+  std::chrono::steady_clock::time_point began_;
   Nanoseconds phase_began_ = 0;
   std::size_t next_ = 0;
   std::uint64_t calls_ = 0;  // of the group, so far

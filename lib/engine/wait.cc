@@ -20,10 +20,10 @@ constexpr std::chrono::microseconds kBareYield{5};   // when nobody wants the co
 constexpr std::chrono::microseconds kBriefSpin{10};  // where plans wait for the network
 // By which polling lasts longer, at most, for what others had of the core.
 constexpr std::chrono::milliseconds kMostGivenAway{2};
-// Segments that have not ended by which the network has enough to do while a rank naps, and for how
-// long it may: sleeps take some 50 us longer than asked.
+// Segments that have not ended by which the network has enough to do while a rank naps.
 constexpr std::size_t kSegmentsToNap = 3;
-constexpr std::chrono::microseconds kShortestNap{50}, kLongestNap{1000};
+constexpr int kNapsInVain = 2;
+constexpr std::chrono::milliseconds kLongestNap{1};
 constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
@@ -136,13 +136,16 @@ void Engine::end_idleness() {
 // How long a rank may sleep without being woken by what comes; 0: not at all. Where a plan waits
 // for the network, everything that comes wakes ranks, and each time they find caches and predictors
 // as others have left them. While several segments are under way, what comes in the time of a
-// message can as well be taken at once: the network has others to move.
-std::chrono::nanoseconds Engine::nap_in(const Wait& wait) {
+// message can as well be taken at once: the network has others to move. Not where segments end
+// sooner than links as slow as the plan believes allow, and who has napped twice in vain sleeps to
+// be woken.
+std::chrono::nanoseconds Engine::time_to_nap(const Wait& wait, Clock::duration idle) const {
   const Operation* const operation = wait.operation;
   if (operation == nullptr || operation->segments_ < operation->ended_ + kSegmentsToNap) return {};
   const Program* const program = operation->task_.program;
-  if (program == nullptr || program->message_time < kShortestNap) return {};
-  return std::min<std::chrono::nanoseconds>(program->message_time, kLongestNap);
+  if (program == nullptr || segment_took_ < program->segment_time) return {};
+  const auto time = std::min<Clock::duration>(program->message_time, kLongestNap);
+  return idle < kNapsInVain * time ? time : Clock::duration{};
 }
 
 // Whether a rank that has been idle so long goes on polling. The time for which it gave its core
@@ -164,33 +167,39 @@ void Engine::yield(Clock::time_point now) {
   counters_.gave_way += std::min<Clock::duration>(took, parts_.spin);
 }
 
-// Whether the network may have news without which this rank does not go on. Who waits for the ranks
-// of its host alone sleeps on them alone: a futex, where else they send datagrams to be heard
-// beside the network.
-bool Engine::awaits_network() {
+// Whether what is under way here sends or receives, or what it has sent may not have left. Who only
+// takes part in calls of the group sleeps on that alone: a futex, where else its host's ranks send
+// datagrams to be heard beside the network.
+bool Engine::needs_network() {
   if (parts_.transport == nullptr) return false;
-  const bool planned = queue_.empty() || queue_.front()->task_.program != nullptr;
   const bool in_group = active_ > 0 || direct_.task != nullptr;
-  return !planned || !in_group || awaits_messages() || !parts_.transport->all_left();
+  const bool messages = std::ranges::any_of(lanes_, [](const auto& lane) {
+    return lane->active() && lane->operation()->task_.program->needs_messages;
+  });
+  return !in_group || messages || !parts_.transport->all_left();
 }
 
-// Nothing came while polling: lets others run, later sleeps, at last gives up.
+// Nothing came while polling: naps, or lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
-  if (const auto nap = nap_in(wait); nap.count() > 0) {
-    if (keep_waiting(wait, now)) std::this_thread::sleep_for(nap);
-    ++counters_.waits;
-    return check_watch();
-  }
-  if (idle_since_ && polls_on(wait, now - *idle_since_)) return yield(now);
   const bool first = !idle_since_;
-  if (!keep_waiting(wait, now) || first) return;
+  const auto idle = first ? Clock::duration{} : now - *idle_since_;
+  const auto nap = time_to_nap(wait, idle);
+  if (!first && nap.count() == 0 && polls_on(wait, idle)) return yield(now);
+  if (!keep_waiting(wait, now)) return;
+  if (nap.count() > 0) {
+    ++counters_.waits;
+    return std::this_thread::sleep_for(nap);
+  }
+  if (first) return;
   const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
-  Waitable* const network = awaits_network() ? parts_.transport.get() : nullptr;
+  Waitable* const network = needs_network() ? parts_.transport.get() : nullptr;
   const std::initializer_list<Waitable*> sources = {network, parts_.group.get(),
                                                     parts_.memory->news(), parts_.also};
   if (sleep_until_news(sources, fd, limit)) ++counters_.waits;
+  const bool unheard = network == nullptr && Clock::now() - now >= limit;
+  if (unheard && parts_.transport != nullptr) parts_.transport->progress();  // others may need it
   check_watch();
 }
 

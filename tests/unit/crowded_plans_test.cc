@@ -213,6 +213,7 @@ TEST(CrowdedPlans, AreMeteredByLeadersWhereTheyWaitForTheNetwork) {
     EXPECT_EQ(plan.cut.copies_tell, network == 1);
     EXPECT_EQ(plan.cut.waits_for_network, network == 1);
     EXPECT_EQ(plan.cut.message_time.count() > 0, network == 1);
+    EXPECT_EQ(plan.cut.segment_time, 2 * 4 * plan.cut.message_time) << "four rounds";
   }
 }
 
