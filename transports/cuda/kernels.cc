@@ -48,7 +48,7 @@ CudaKernels::CudaKernels(const DeviceContext& device) : device_(device) {
 }
 
 // Before anything runs: what CUDA loads later may wait for the whole device, and with it for
-// streams of the caller that wait for these kernels.
+// kernels of NCCL that wait for other ranks, which may wait for these.
 void CudaKernels::load_all() {
   for (int dtype = 0; dtype < kTypes; ++dtype) {
     for (int op = 0; op < kOps; ++op)
@@ -100,6 +100,7 @@ void CudaKernels::launch(CudaStream stream, CudaFunction function, Args& args) {
 }
 
 void CudaKernels::reduce(CudaStream stream, const Reduction& work) {
+  if (work.sources.size() == 1) return copy(stream, work);
   const CudaFunction function = reduction(work.dtype, work.op);
   ReduceArgs args;
   args.out = work.out;
@@ -113,6 +114,14 @@ void CudaKernels::reduce(CudaStream stream, const Reduction& work) {
     launch(stream, function, args);
     left = left.subspan(taken);
   }
+}
+
+// One source is the result as it is, NaNs and all.
+void CudaKernels::copy(CudaStream stream, const Reduction& work) {
+  const CudaPointer from = cuda_pointer(work.sources[0]), to = cuda_pointer(work.out);
+  if (from == to) return;
+  device_.check(device_.cuda().memcpy_async(to, from, work.count * size_of(work.dtype), stream),
+                "cuMemcpyAsync");
 }
 
 void CudaKernels::divide(CudaStream stream, const Division& work) {

@@ -30,6 +30,7 @@ class CudaKernels {
   void scale(CudaStream stream, const Scaling& work);
 
  private:
+  void copy(CudaStream stream, const Reduction& work);
   static constexpr int kTypes = 10, kOps = 4;
   template <typename Args>
   void launch(CudaStream stream, CudaFunction function, Args& args);
