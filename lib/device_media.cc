@@ -16,12 +16,13 @@ namespace {
 // The first NCCL that uses NVLink from host to host.
 constexpr int kNcclOfDomains = 22100;
 
-// NCCL joins no two ranks on one GPU.
+// NCCL joins no two ranks on one GPU, unless both say that it does.
 std::string shared_gpu(const std::vector<Introduction>& ranks, const Layout& layout) {
   std::map<std::pair<int, std::string>, std::size_t> users;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto [at, is_new] = users.try_emplace({layout.host_of_rank[r], ranks[r].gpu.uuid}, r);
-    if (!is_new) return fmt::format("ranks {} and {} share a GPU", at->second, r);
+    if (!is_new && !(ranks[at->second].gpu.shares && ranks[r].gpu.shares))
+      return fmt::format("ranks {} and {} share a GPU", at->second, r);
   }
   return "";
 }
@@ -60,8 +61,12 @@ GpuOffer offer_gpu(const Options& options) {
   char pci[32] = "";
   if (cuda->device_get_pci_bus_id(pci, sizeof pci, *device) != kCudaSuccess) pci[0] = '\0';
   const NcclLibrary* nccl = nccl_library(options.nccl);
-  return {std::string(uuid.bytes, uuid.bytes + sizeof uuid.bytes), "",
-          nccl == nullptr ? 0 : nccl->version, nccl_absence(options.nccl), pci};
+  return {std::string(uuid.bytes, uuid.bytes + sizeof uuid.bytes),
+          "",
+          nccl == nullptr ? 0 : nccl->version,
+          nccl_absence(options.nccl),
+          pci,
+          nccl != nullptr && nccl_shares_gpus(*nccl)};
 }
 
 GpuUse use_of_gpus(const std::vector<Introduction>& ranks, const Layout& layout,

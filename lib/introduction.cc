@@ -46,6 +46,7 @@ std::string to_wire(const Introduction& i) {
       .u32(static_cast<std::uint32_t>(i.gpu.nccl))
       .text(i.gpu.no_nccl)
       .text(i.gpu.pci)
+      .u32(i.gpu.shares ? 1 : 0)
       .text(i.standby ? i.standby->host() : "")
       .u32(i.standby ? i.standby->port() : 0)
       .take();
@@ -67,9 +68,12 @@ Introduction introduction_from_wire(std::string_view bytes) {
   i.gpu.nccl = static_cast<int>(std::min(reader.u32(), kNewestNccl));
   i.gpu.no_nccl = printable(reader.text());
   i.gpu.pci = normal_pci_address(reader.text());
+  const std::uint32_t shares = reader.u32();
   const std::string standby_host = reader.text();
   const std::uint32_t standby_port = reader.u32();
   reader.expect_end();
+  if (shares > 1) throw invalid(fmt::format("a rank's introduction: shares {}", shares));
+  i.gpu.shares = shares == 1;
   i.standby = address_from(standby_host, standby_port);
   const auto set = CpuSet::parse(cpus);
   if (!set) throw invalid(fmt::format("a rank's introduction: cpus \"{}\"", printable(cpus)));

@@ -20,6 +20,7 @@ struct GpuOffer {
   int nccl = 0;              // NCCL's version there; 0: it cannot be used
   std::string no_nccl = {};  // why
   std::string pci = {};      // address; "": not told
+  bool shares = false;       // NCCL may join it with another rank on the same one
 };
 
 // The first message of every rank.

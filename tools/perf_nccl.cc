@@ -56,12 +56,6 @@ class Nccl final : public perf::Peer {
   NcclComm comm_ = nullptr;
 };
 
-// NCCL can be told to allow it.
-bool may_share_gpus() {
-  const char* const allowed = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
-  return allowed != nullptr && std::string_view(allowed) == "1";
-}
-
 // "" or which ranks of a host have one GPU. What NCCL takes for hosts are ours.
 std::string shared_gpu(const perf::Comm& ranks) {
   const std::string mine = ranks.device()->identity() + fmt::format("{:>8}", ranks.host());
@@ -84,7 +78,7 @@ std::unique_ptr<perf::Peer> join_nccl(const perf::Comm& comm, CudaStream stream)
   const NcclLibrary* const nccl = nccl_library(path);
   comm.agree(nccl != nullptr ? "" : "--vs nccl: " + nccl_absence(path), kElsewhere);
   const std::string shared = shared_gpu(comm);
-  if (!shared.empty() && !may_share_gpus()) throw Failure(shared);
+  if (!shared.empty() && !nccl_shares_gpus(*nccl)) throw Failure(shared);
   auto peer = std::make_unique<Nccl>(*nccl, stream, comm.rank());
   peer->join(comm);
   return peer;

@@ -64,6 +64,7 @@ void Engine::fail_thrown() {
   try {
     throw;
   } catch (const Error& e) {
+    if (e.code() == ECH_ERR_PEER) return fail_unless_known(e.code(), e.what());
     fail_here(e.code(), e.what());
   } catch (const std::bad_alloc&) {
     fail_here(ECH_ERR_NO_MEMORY, "out of memory in an operation under way");

@@ -37,7 +37,7 @@ const Introduction kSample = [] {
   sample.machine = "boot";
   sample.settings = "plan \"\"";
   sample.pid = 77;
-  sample.gpu = {"uuid", "no\nGPU", 22304, "no\nNCCL", "0000:2b:00.0"};
+  sample.gpu = {"uuid", "no\nGPU", 22304, "no\nNCCL", "0000:2b:00.0", true};
   sample.standby = standby();
   return sample;
 }();
@@ -99,6 +99,7 @@ TEST(Introduction, RoundTrip) {
   EXPECT_EQ(back.gpu.nccl, 22304);
   EXPECT_EQ(back.gpu.no_nccl, "no?NCCL");
   EXPECT_EQ(back.gpu.pci, "0000:2b:00.0");
+  EXPECT_TRUE(back.gpu.shares);
   EXPECT_EQ(back.standby->text(), "10.0.0.7:40007");
   Introduction survivor = kSample;
   survivor.standby.reset();
@@ -147,6 +148,7 @@ TEST(Introduction, CpusThatAreNoneAreAnError) {
                                 .u32(0)
                                 .text("")
                                 .text("")
+                                .u32(0)
                                 .text("")
                                 .u32(0)
                                 .take();

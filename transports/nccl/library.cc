@@ -3,12 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string_view>
 
 namespace echelon {
 namespace {
+
+// The first NCCL that heeds NCCL_MULTI_RANK_GPU_ENABLE.
+constexpr int kHeedsSharing = 23000;
 
 struct Loaded {
   std::optional<NcclLibrary> library;
@@ -91,6 +96,12 @@ const NcclLibrary* nccl_library(const std::string& path) {
 
 const std::string& nccl_absence(const std::string& path) { return loaded(path).absence; }
 
+bool nccl_shares_gpus(const NcclLibrary& nccl) {
+  const char* const told = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (told == nullptr || std::string_view(told) != "1") return false;
+  return nccl.version >= kHeedsSharing || std::getenv("NCCL_HOSTID") != nullptr;
+}
+
 std::string nccl_version_text(int version) {
   // NCCL 2.8 and older count the minor version by hundreds, later ones by ten thousands.
   const int major_unit = version < 10000 ? 1000 : 10000;
@@ -116,7 +127,7 @@ Error nccl_error(const NcclLibrary& nccl, NcclResult result, const char* call, N
       fmt::format("{}: {} ({})", call, text != nullptr ? text : "unknown", int{result});
   if (last != nullptr && *last != '\0') message += fmt::format(": {}", last);
   while (!message.empty() && message.back() == '\n') message.pop_back();
-  return {ECH_ERR_SYSTEM, message};
+  return {result == kNcclRemoteError ? ECH_ERR_PEER : ECH_ERR_SYSTEM, message};
 }
 
 }  // namespace echelon

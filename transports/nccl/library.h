@@ -113,13 +113,19 @@ const NcclLibrary* nccl_library(const std::string& path);
 // Why not, on one line; "" when it can.
 const std::string& nccl_absence(const std::string& path);
 
+// Whether this NCCL joins ranks of a host that share a GPU: it has been told to
+// (NCCL_MULTI_RANK_GPU_ENABLE=1) and heeds that (2.30 and newer), or takes them for ranks of hosts
+// that NCCL_HOSTID names.
+bool nccl_shares_gpus(const NcclLibrary& nccl);
+
 std::string nccl_version_text(int version);  // "2.18.3"
 
 // What NCCL calls our types and operators.
 NcclType nccl_type(ech_dtype dtype);
 NcclOp nccl_op(ech_op op);
 
-// "ncclAllReduce: invalid argument (4): ...". `comm` may be nullptr.
+// "ncclAllReduce: invalid argument (4): ...". ECH_ERR_PEER where another process has gone, else
+// ECH_ERR_SYSTEM. `comm` may be nullptr.
 Error nccl_error(const NcclLibrary& nccl, NcclResult result, const char* call, NcclComm comm);
 
 }  // namespace echelon

@@ -127,6 +127,7 @@ class NcclGroup final : public GroupEngine {
   void call_regular(const Circle& circle, const GroupWork& work);
   void call_part(const Circle& circle, const GroupWork& work, const GroupPart& part);
   bool look_at_lanes();
+  void hear_of_failures() const;
   bool end() noexcept;
 
   const NcclLibrary& nccl_;
@@ -279,7 +280,14 @@ bool NcclGroup::look_at_lanes() {
     lane.busy = lane.called = false;
     moved = true;
   }
+  if (std::ranges::any_of(lanes_, &Lane::called)) hear_of_failures();
   return moved;
+}
+
+// A call that fails while it is under way never ends; NCCL tells of it who asks.
+void NcclGroup::hear_of_failures() const {
+  for (const auto& circle : circles_)
+    if (circle->comm.started()) circle->comm.ready();
 }
 
 // While NCCL makes its communicator, or takes up a call, nothing tells when to look again.

@@ -35,7 +35,8 @@ std::string new_nccl_id(const NcclLibrary& nccl);  // throws ECH_ERR_SYSTEM
 // Buffers are in the memory of the device. The calls of all lanes are made in the order of
 // GroupWork::turn, which begins at 0 and leaves none out; GroupWork::members tells of which group
 // they are. Each communicator is made at the first of its calls. `groups`: one or two, the smaller
-// first. Errors: ECH_ERR_INVALID (an id that is none), ECH_ERR_SYSTEM (NCCL's), ECH_ERR_NO_MEMORY.
+// first. Errors: ECH_ERR_INVALID (an id that is none), ECH_ERR_SYSTEM (NCCL's), ECH_ERR_NO_MEMORY;
+// of calls under way also ECH_ERR_PEER.
 std::unique_ptr<GroupEngine> join_nccl(const NcclGroupOptions& options,
                                        std::span<const NcclMembership> groups);
 
