@@ -15,11 +15,12 @@ namespace echelon::test {
 
 namespace {
 
-// All ranks use the first GPU. The real NCCL allows that on different hosts, for which it takes
-// what has different names, or where it is told to (2.30).
+// All ranks use the first GPU. The real NCCL allows that where it is told to (2.30), and before on
+// different hosts, for which it takes what has different names.
 void be_a_host() {
-  if (!on_standin() && std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") == nullptr)
-    setenv("NCCL_HOSTID", std::to_string(getpid()).c_str(), 1);
+  if (on_standin()) return;
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  setenv("NCCL_HOSTID", std::to_string(getpid()).c_str(), 1);
 }
 
 }  // namespace

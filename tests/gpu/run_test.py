@@ -28,10 +28,10 @@ with tempfile.TemporaryDirectory() as name:
     assert done.returncode == 1, done
     assert "NVIDIA Test" in done.stdout, done
     table = done.stdout.split("\n\n")[-1].splitlines()
-    assert len(table) == 17, done.stdout
+    assert len(table) == 22, done.stdout
     for row in table:
         assert "not possible here" in row, row
     for part in ("kernels: reference", "kernels: memcheck", "suite: gpu_streams",
-                 "network: speed, 4 hosts", "nccl: "):
+                 "network: speed, 4 hosts", "nccl: ", "pytorch: training, -n 2"):
         assert part in done.stdout, part
     assert f"{build}/tests/gpu/gpu_kernels_test was not built" in done.stdout, done.stdout

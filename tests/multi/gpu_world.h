@@ -30,9 +30,13 @@ struct GpuWorld {
   ech_log_fn log = nullptr;
 };
 
+// How many there are here; the stand-in has as many as a test asks for.
+int count_gpus();
+
 // `body` in a process per GPU, which destroys the communicator with success unless `body` did that
 // or lets it fail. Skips the calling test where there can be no such world; the stand-in has any
-// number of GPUs.
+// number of GPUs. On a machine with too few, ranks share them by turns: NCCL is told to allow it,
+// and one that does not know how (before 2.30) that each rank is on a host of its own.
 void run_on_gpus(const GpuWorld& world, const std::function<void(GpuRank&)>& body);
 
 // A trial whose buffers are on the GPU.

@@ -271,7 +271,8 @@ class Groups(Ranks):
     def test_mesh_and_functional_collectives(self):
         if self.size != 4:
             self.skipTest("takes four ranks")
-        mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("out", "in"))
+        mesh = init_device_mesh(torch.get_default_device().type, (2, 2),
+                                mesh_dim_names=("out", "in"))
         mine = torch.full((2,), float(self.rank))
         got = functional.all_reduce(mine, "sum", mesh["in"].get_group())
         self.same(got + 0, [float(self.rank // 2 * 4 + 1)] * 2)
@@ -285,7 +286,7 @@ class Groups(Ranks):
     def test_beside_gloo(self):
         """What is configured for another device goes to the other backend."""
         mixed = dist.new_group(backend="cpu:gloo,cuda:echelon")
-        mine = torch.tensor([self.rank])
+        mine = torch.tensor([self.rank], device="cpu")
         dist.all_reduce(mine, group=mixed)
         self.same(mine, [self.size * (self.size - 1) // 2])
         self.assertIsNone(mixed._driver)

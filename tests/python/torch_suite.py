@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests with PyTorch have in common: ranks in a process group of the backend "echelon".
-Without PyTorch the tests are skipped, by the exit code that Meson knows."""
+Tensors lie on the device that ECHELON_TEST_DEVICE names ("cuda"), as tests/gpu/run has it. Without
+PyTorch the tests are skipped, by the exit code that Meson knows."""
 import importlib.util
+import os
 import sys
 import time
 import unittest
@@ -22,7 +24,8 @@ class Ranks(unittest.TestCase):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
 
     def same(self, got, expected):
-        torch.testing.assert_close(got, torch.as_tensor(expected, dtype=got.dtype), rtol=0, atol=0)
+        right = torch.as_tensor(expected, dtype=got.dtype, device=got.device)
+        torch.testing.assert_close(got, right, rtol=0, atol=0)
 
     def until(self, condition):
         end = time.monotonic() + 60
@@ -33,6 +36,8 @@ class Ranks(unittest.TestCase):
 
 def main():
     torch.set_num_threads(1)
+    torch.set_default_device(os.environ.get("ECHELON_TEST_DEVICE", "cpu"))
+    torch.zeros(1)  # makes a GPU current, for which communicators are made
     echelon.init()
     dist.init_process_group("echelon", init_method="echelon://")
     outcome = unittest.main(module="__main__", exit=False, failfast=True).result

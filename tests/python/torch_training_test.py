@@ -25,7 +25,7 @@ def make_model():
 
 
 def make_data(size):
-    random = torch.Generator().manual_seed(6)
+    random = torch.Generator(torch.get_default_device()).manual_seed(6)
     return [(torch.randn(ROWS * size, 6, generator=random, dtype=torch.float64),
              torch.randn(ROWS * size, 3, generator=random, dtype=torch.float64))
             for _ in range(STEPS)]
