@@ -40,7 +40,7 @@ struct Invocation {
   int root = 0;
   double timeout = 0;      // s; 0: the communicator's
   bool on_gpu = false;     // the buffers are in its memory
-  bool in_stream = false;  // begins when `stream` has come to it, which waits for its end
+  bool in_stream = false;  // begins when `stream` has come to it
   void* stream = nullptr;
   std::shared_ptr<const BufferList> list = nullptr;  // of an allreduce of many buffers
   const char* name = nullptr;                        // what the caller calls it; for the timeline

@@ -34,13 +34,12 @@ DeviceEngine::Call Communicator::start_on_gpu(const Invocation& in) {
                    : engine.start(task, sequence);
   engine_.take_sequence();
   count_ahead(in, ahead_on_gpu_);
-  if (in.in_stream && !engine.holds(*call)) wait_on_gpu(*call);
   return call;
 }
 
 void Communicator::run_on_gpu(const Invocation& in) {
   const DeviceEngine::Call call = start_on_gpu(in);
-  if (call && !in.in_stream) wait_on_gpu(*call);
+  if (call) wait_on_gpu(*call);
 }
 
 bool Communicator::test_on_gpu(const DeviceCall& call) {

@@ -25,7 +25,6 @@ EngineParts DeviceEngine::with(EngineParts parts, Watch& watch, Waitable& also) 
 
 DeviceEngine::DeviceEngine(DeviceParts parts, Watch& watch)
     : device_(std::move(parts.device)),
-      flags_(stream_flags(device_->cuda(), device_->device())),
       barrier_bytes_(allocate_device(*device_, kBarrierBytes)),
       ready_stream_(make_stream(*device_)),
       has_messages_(parts.engine.transport != nullptr),
@@ -56,8 +55,6 @@ DeviceEngine::Call DeviceEngine::submit(Call call) {
     if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
     calls_.push_back(call);
     if (!call->fence_) ++pending_;
-    call->cold_ = !call->fence_ && !is_made_for(call->task_);
-    cold_ += call->cold_;
     called_ = true;
   }
   news_.bell().ring();
@@ -92,18 +89,6 @@ void DeviceEngine::check_stream(CudaStream stream) const {
     throw invalid("the stream does not belong to the communicator's CUDA device");
 }
 
-// Whether all that `task` needs has been made.
-bool DeviceEngine::is_made_for(const Task& task) const {
-  const int members = task.program->members;
-  return !warm_.empty() && (members == 0 || warm_.contains(members));
-}
-
-// Whether that is so, and nothing is being made for another call.
-bool DeviceEngine::is_warm(const Task& task) const {
-  const std::lock_guard lock(mutex_);
-  return cold_ == 0 && is_made_for(task);
-}
-
 DeviceEngine::Call DeviceEngine::start_in(CudaStream stream, const Task& task,
                                           std::uint64_t sequence) {
   check();
@@ -116,14 +101,7 @@ DeviceEngine::Call DeviceEngine::start_in(CudaStream stream, const Task& task,
     const DeviceScope scope(*device_);
     device_->check(device_->cuda().event_record(call->ready_.get(), stream), "cuEventRecord");
   }
-  if (is_warm(task)) call->held_ = flags_.hold(stream);
-  try {
-    submit(call);
-  } catch (...) {
-    if (call->held_) flags_.raise(*call->held_);
-    throw;
-  }
-  return call;
+  return submit(std::move(call));
 }
 
 bool DeviceEngine::done(const DeviceCall& call) const {
@@ -255,15 +233,12 @@ void DeviceEngine::end_done() {
 }
 
 void DeviceEngine::end(const Call& call, ech_status status) {
-  if (call->held_) flags_.raise(*call->held_);
   call->ready_.reset();
   {
     const std::lock_guard lock(mutex_);
     call->status_ = status;
     call->done_ = true;
     if (!call->fence_) --pending_;
-    cold_ -= call->cold_;
-    if (status == ECH_OK) warm_.insert(call->task_.program->members);
   }
   changed_.notify_all();
 }

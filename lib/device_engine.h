@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The collectives on a GPU's memory: an engine of their own, which a thread of its own drives, so
-// that streams go on without a call of the caller, and what is done on host memory shares nothing
+// that they go on without a call of the caller, and what is done on host memory shares nothing
 // with it.
 //
 // Thread safety: start(), fence(), wait() and drain() by one thread at a time, everything else by
 // any.
 // Invariants
 //  1. Calls begin in the order in which they were started, each when its stream has come to it.
-//  2. A stream that is held goes on when its call has ended, however it ended.
+//  2. No stream of the caller ever waits for this engine: in a context in which one did, what the
+//     engine calls may wait for that stream (docs/gpu.md, "Why no stream waits").
 #pragma once
 
 #include <atomic>
@@ -16,12 +17,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <vector>
 
 #include "lib/engine/engine.h"
-#include "transports/cuda/stream_flags.h"
+#include "transports/cuda/device.h"
 #include "transports/cuda/stream_news.h"
 
 namespace echelon {
@@ -33,9 +33,7 @@ class DeviceCall {
   Task task_;
   std::uint64_t sequence_ = 0;
   bool fence_ = false;
-  bool cold_ = false;  // parts of the engine are made for it
-  OwnedEvent ready_;   // in the caller's stream, before the call; null: there is none
-  std::optional<StreamFlags::Flag> held_;
+  OwnedEvent ready_;                // in the caller's stream, before the call; null: there is none
   bool followed_ = false;           // ready_ will end a sleep
   Operation* operation_ = nullptr;  // once it has begun
   ech_status status_ = ECH_OK;      // once it is done
@@ -71,13 +69,9 @@ class DeviceEngine {
   // Starts the operation with that number. Throws the failure of an earlier one.
   Call start(const Task& task, std::uint64_t sequence);
 
-  // The same after what is in `stream` now. What is put there later waits for the operation's end.
-  // It does not where holds() says so: until one operation of that group has ended, parts of the
-  // engine are still made, for which CUDA may wait for all streams; so the caller is to wait for
-  // the operation. Throws ECH_ERR_INVALID (a stream of another device), ECH_ERR_UNSUPPORTED (one
-  // that is captured).
+  // The same after what is in `stream` now. What is put there later does not wait for it. Throws
+  // ECH_ERR_INVALID (a stream of another device), ECH_ERR_UNSUPPORTED (one that is captured).
   Call start_in(CudaStream stream, const Task& task, std::uint64_t sequence);
-  bool holds(const DeviceCall& call) const { return call.held_.has_value(); }
 
   // An operation that nobody waits for, and that is not counted: those started after it wait.
   void fence(const Task& task, std::uint64_t sequence);
@@ -121,8 +115,6 @@ class DeviceEngine {
   static EngineParts with(EngineParts parts, Watch& watch, Waitable& also);
   Call submit(Call call);
   void check_stream(CudaStream stream) const;
-  bool is_made_for(const Task& task) const;  // while mutex_ is held
-  bool is_warm(const Task& task) const;
   void serve() noexcept;
   bool take_calls();
   bool is_ready(DeviceCall& call);
@@ -135,7 +127,6 @@ class DeviceEngine {
   void sleep();
 
   const std::unique_ptr<DeviceContext> device_;
-  StreamFlags& flags_;
   const DeviceBytes barrier_bytes_;
   const OwnedStream ready_stream_;  // waits for the event of the call that is next
   const bool has_messages_;
@@ -157,8 +148,6 @@ class DeviceEngine {
   std::optional<Error> order_;    // to fail
   std::optional<Error> failure_;  // why no call can succeed any more
   bool stopping_ = false;
-  std::set<int> warm_;  // Program::members of operations that have ended well
-  int cold_ = 0;        // calls under way that needed more
   Counters counters_;
   std::thread thread_;  // from the first call on
 };

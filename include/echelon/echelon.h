@@ -281,8 +281,7 @@ ECH_API ech_status ech_barrier(ech_comm* comm);
  * host memory, and wait for no stream. Errors: also ECH_ERR_INVALID (buffers of two kinds or of
  * another GPU), ECH_ERR_UNSUPPORTED (a rank has no GPU; a stream that is captured). The forms below
  * begin when `stream` (cudaStream_t, CUstream; NULL: the default) has come to them, from when the
- * timeout counts; what it is given later waits for their end. They return at once, or, until one
- * operation has ended, then. Failures let it go on; ech_comm_status and later calls return them. */
+ * timeout counts, and return when they have ended: what it is given later finds their results. */
 ECH_API ech_status ech_allreduce_on_stream(const void* send, void* recv, size_t count,
                                            ech_dtype dtype, ech_op op, ech_comm* comm,
                                            void* stream);
@@ -302,7 +301,8 @@ typedef struct ech_call {
   size_t struct_size;
   double timeout;    /* s from the start of the operation; 0: the communicator's */
   ech_memory memory; /* of both buffers */
-  void* stream;      /* CUDA stream to run in, as _on_stream does; NULL: none */
+  void* stream;      /* CUDA stream to begin in, as _on_stream does; NULL: none. Only the request
+                        tells the end: give the stream nothing that needs the result before */
   const char* name;  /* for the reader of the timeline (docs/timeline.md); copied; NULL: none */
 } ech_call;
 

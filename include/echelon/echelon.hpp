@@ -241,8 +241,7 @@ class Communicator {
   }
   void barrier() { throw_unless_ok(ech_barrier(get())); }
 
-  // On CUDA memory, after what is in `stream` and before what comes there later. Failures of such
-  // operations are thrown by check(), and by everything that is called later.
+  // On CUDA memory: begin after what is in `stream`, and return when they have ended.
   template <typename T>
   void allreduce_on_stream(const T* send, T* recv, std::size_t count, ech_op op, void* stream) {
     throw_unless_ok(ech_allreduce_on_stream(send, recv, count, dtype_of<T>, op, get(), stream));

@@ -197,11 +197,8 @@ class Compiler {
     for (Slice gap : written_.missing(result))
       for_pieces(gap, [&](Slice piece) { last.local_copies.push_back(piece); });
     if (!last.local_copies.empty()) program_.steps.push_back(std::move(last));
-    for (const Step& step : program_.steps) {
+    for (const Step& step : program_.steps)
       program_.calls += static_cast<std::uint32_t>(step.calls.size());
-      for (const Call& call : step.calls)
-        program_.members = std::max(program_.members, call.members);
-    }
     program_.one_call = one_call_ && program_.steps.size() == 1 && takes_whole_blocks();
   }
 

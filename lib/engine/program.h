@@ -67,7 +67,6 @@ struct Program {
   bool work_outside_own_block = false;  // something is written to work that is not the result
   bool needs_messages = false;
   std::uint32_t calls = 0;  // of the group, in all steps; alike on all its members
-  int members = 0;          // of the largest group that is called
   bool one_call = false;    // nothing but one group call, whose parts are whole blocks
   // What is copied, and not added up, has been added up by all ranks: whoever sends it knows that
   // they take part, so it tells how fast the links are. Set by who knows the plan.

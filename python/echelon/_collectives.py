@@ -4,9 +4,9 @@
 What the functions have in common: `process_set` takes part, all ranks unless given; `out` is where
 the result goes, a new array unless given, `tensor` itself for in place; `dtype` says what the
 elements are where the array cannot ("bfloat16" for uint16); `timeout` is in seconds; `stream` is
-the CUDA stream in which arrays on a GPU are used, the default one unless given. Operations belong
-together by their order, which must be the same on all ranks; `name` is only for the reader, of the
-handle and of the timeline (docs/timeline.md)."""
+the CUDA stream in which operations on arrays on a GPU begin, the default one unless given: only
+their handles tell the end. Operations belong together by their order, which must be the same on all
+ranks; `name` is only for the reader, of the handle and of the timeline (docs/timeline.md)."""
 from __future__ import annotations
 
 import ctypes

@@ -57,8 +57,9 @@ TEST_F(Emulate, HostsShareNothingThatLibrariesLookAt) {
   EXPECT_EQ(said(cluster, 0, "hostname"), "host0\n");
   EXPECT_EQ(said(cluster, 1, "ls /sys/class/net"), "eth0\nlo\n");
   const std::string allowed = "grep Cpus_allowed_list: /proc/self/status";
-  if (cluster::usable_cores().size() > 1)
+  if (cluster::usable_cores().size() > 1) {
     EXPECT_NE(said(cluster, 0, allowed), said(cluster, 1, allowed));
+  }
   EXPECT_EQ(said(cluster, 0, "touch /dev/shm/x; ls /dev/shm"), "x\n");
   EXPECT_EQ(said(cluster, 1, "ls /dev/shm"), "");
   EXPECT_EQ(said(cluster, 1, "getent hosts host0 | tr -s ' '"), "10.200.0.1 host0\n");

@@ -140,21 +140,21 @@ ech_status Trial::run() {
   }
 }
 
-ech_status Trial::start(ech_request** r) {
+ech_status Trial::start(ech_request** r, const ech_call* call) {
   const Case& c = case_;
   switch (c.collective) {
     case ECH_ALLREDUCE:
-      return ech_iallreduce(send_, recv_, c.count, c.dtype, c.op, comm_, nullptr, r);
+      return ech_iallreduce(send_, recv_, c.count, c.dtype, c.op, comm_, call, r);
     case ECH_REDUCE_SCATTER:
-      return ech_ireduce_scatter(send_, recv_, c.count, c.dtype, c.op, comm_, nullptr, r);
+      return ech_ireduce_scatter(send_, recv_, c.count, c.dtype, c.op, comm_, call, r);
     case ECH_ALLGATHER:
-      return ech_iallgather(send_, recv_, c.count, c.dtype, comm_, nullptr, r);
+      return ech_iallgather(send_, recv_, c.count, c.dtype, comm_, call, r);
     case ECH_BROADCAST:
-      return ech_ibroadcast(send_, recv_, c.count, c.dtype, c.root, comm_, nullptr, r);
+      return ech_ibroadcast(send_, recv_, c.count, c.dtype, c.root, comm_, call, r);
     case ECH_REDUCE:
-      return ech_ireduce(send_, recv_, c.count, c.dtype, c.op, c.root, comm_, nullptr, r);
+      return ech_ireduce(send_, recv_, c.count, c.dtype, c.op, c.root, comm_, call, r);
     default:
-      return ech_ibarrier(comm_, nullptr, r);
+      return ech_ibarrier(comm_, call, r);
   }
 }
 

@@ -57,9 +57,9 @@ class Buffer {
 class Trial {
  public:
   Trial(ech_comm* comm, const Case& c);
-  ech_status run();                         // the blocking form
-  ech_status start(ech_request** request);  // the nonblocking form
-  void check() const;                       // expects all bytes to be as they must be
+  ech_status run();                                                         // the blocking form
+  ech_status start(ech_request** request, const ech_call* call = nullptr);  // the nonblocking form
+  void check() const;  // expects all bytes to be as they must be
 
  protected:
   ech_comm* comm_;

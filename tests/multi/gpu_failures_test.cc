@@ -70,6 +70,7 @@ TEST(GpuErrors, BuffersOfTwoKindsAreRefused) {
 
 // Two devices are there; each rank knows its own.
 TEST(GpuErrors, MemoryAndStreamsOfAnotherGpuAreRefused) {
+  if (count_gpus() < 2) GTEST_SKIP() << "needs 2 GPUs";
   run_on_gpus({{2}}, [](GpuRank& rank) {
     float* const own = floats(rank.gpu);
     const Gpu other(1 - rank.rank);
@@ -131,9 +132,18 @@ TEST(GpuErrors, HostMemoryHereAndCudaMemoryThereIsAMismatch) {
   });
 }
 
+// As sum_up_in, but not waited for.
+ech_request* start_in(CudaStream stream, float* data, std::size_t count, ech_comm* comm) {
+  ech_call call = ECH_CALL_INIT;
+  call.stream = stream;
+  ech_request* request = nullptr;
+  EXPECT_TRUE(ok(ech_iallreduce(data, data, count, ECH_FLOAT32, ECH_SUM, comm, &call, &request)));
+  return request;
+}
+
 // A stream and memory for operations in it that are not the first.
-struct Held {
-  explicit Held(const GpuRank& rank) : stream(rank.gpu.stream()), data(floats(rank.gpu)) {
+struct Ready {
+  explicit Ready(const GpuRank& rank) : stream(rank.gpu.stream()), data(floats(rank.gpu)) {
     EXPECT_TRUE(ok(sum_up(data, rank.comm)));
     EXPECT_TRUE(ok(ech_barrier(rank.comm)));
   }
@@ -166,20 +176,22 @@ INSTANTIATE_TEST_SUITE_P(Hosts, GpuFailures,
                                          Ranks{"ByNcclOnTwo", {1, 2}, kNcclOverHosts}),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(GpuFailures, AnAbortLetsTheStreamGoOn) {
+TEST_P(GpuFailures, AnAbortEndsWhatIsUnderWay) {
   run_on_gpus(GetParam().world(), [](GpuRank& rank) {
-    Held held(rank);
+    Ready ready(rank);
     if (rank.rank == 0) {
-      ASSERT_TRUE(ok(sum_up_in(held.stream, held.data, rank.comm)));
+      ech_request* request = start_in(ready.stream, ready.data, 1000, rank.comm);
       std::this_thread::sleep_for(50ms);
-      EXPECT_EQ(rank.gpu->stream_query(held.stream), kCudaNotReady);
+      int done = 1;
+      EXPECT_TRUE(ok(ech_test(request, &done)));
+      EXPECT_EQ(done, 0);
       EXPECT_TRUE(ok(ech_comm_status(rank.comm)));
       EXPECT_TRUE(ok(ech_comm_abort(rank.comm)));
-      rank.gpu.wait(held.stream);
-      expect_quiet(rank, held.data);
+      EXPECT_TRUE(failed_with(ech_wait(&request), ECH_ERR_ABORTED));
+      expect_quiet(rank, ready.data);
     }
     EXPECT_EQ(failure_of(rank.comm), ECH_ERR_ABORTED);
-    EXPECT_TRUE(failed_with(sum_up_in(held.stream, held.data, rank.comm), ECH_ERR_ABORTED));
+    EXPECT_TRUE(failed_with(sum_up_in(ready.stream, ready.data, rank.comm), ECH_ERR_ABORTED));
     EXPECT_TRUE(says("aborted"));
     float host[1000] = {};
     EXPECT_TRUE(failed_with(sum_up(host, rank.comm), ECH_ERR_ABORTED))
@@ -187,21 +199,37 @@ TEST_P(GpuFailures, AnAbortLetsTheStreamGoOn) {
   });
 }
 
-TEST_P(GpuFailures, TheDeathOfARankLetsTheStreamGoOn) {
+TEST_P(GpuFailures, TheDeathOfARankEndsWhatIsUnderWay) {
   run_on_gpus(GetParam().world(), [](GpuRank& rank) {
-    Held held(rank);
+    Ready ready(rank);
     std::atomic<int>& waits = rank.world.counter();
     if (rank.rank == 1) {
       while (waits == 0) std::this_thread::sleep_for(1ms);
       _exit(0);
     }
-    ASSERT_TRUE(ok(sum_up_in(held.stream, held.data, rank.comm)));
+    ech_request* request = start_in(ready.stream, ready.data, 1000, rank.comm);
     ++waits;
-    rank.gpu.wait(held.stream);
-    EXPECT_EQ(failure_of(rank.comm), ECH_ERR_PEER);
+    EXPECT_TRUE(failed_with(ech_wait(&request), ECH_ERR_PEER));
     EXPECT_TRUE(says("rank 1"));
-    expect_quiet(rank, held.data);
-    EXPECT_TRUE(failed_with(sum_up(held.data, rank.comm), ECH_ERR_PEER));
+    expect_quiet(rank, ready.data);
+    EXPECT_TRUE(failed_with(sum_up(ready.data, rank.comm), ECH_ERR_PEER));
+  });
+}
+
+// It tells that a connection is closed, but not by whom.
+TEST(GpuFailure, OfARankIsNamedWhereNcclNoticesFirst) {
+  const Settings settings = {{"ECHELON_ALGORITHM", "native"}, {"STANDIN_NCCL_FAIL", "async:2=6"}};
+  run_on_gpus({{1, 1}, false, settings}, [](GpuRank& rank) {
+    Ready ready(rank);
+    std::atomic<int>& waits = rank.world.counter();
+    if (rank.rank == 1) {
+      while (waits == 0) std::this_thread::sleep_for(1ms);
+      _exit(0);
+    }
+    ech_request* request = start_in(ready.stream, ready.data, 1000, rank.comm);
+    ++waits;
+    EXPECT_TRUE(failed_with(ech_wait(&request), ECH_ERR_PEER));
+    EXPECT_TRUE(says("rank 1"));
   });
 }
 
@@ -213,23 +241,23 @@ TEST(GpuFailure, OfARankEndsBothKindsOfCalls) {
     constexpr std::size_t kLarge = 500'000;
     const CudaStream stream = rank.gpu.stream();
     float* const data = reinterpret_cast<float*>(rank.gpu.memory(kLarge * sizeof(float)));
-    const auto both = [&] {
+    std::vector<ech_request*> requests;
+    const auto start_both = [&] {
       for (std::size_t count : {std::size_t{100}, kLarge})
-        ASSERT_TRUE(ok(
-            ech_allreduce_on_stream(data, data, count, ECH_FLOAT32, ECH_SUM, rank.comm, stream)));
+        requests.push_back(start_in(stream, data, count, rank.comm));
     };
-    both();
-    rank.gpu.wait(stream);
+    start_both();
+    EXPECT_TRUE(ok(ech_wait_all(requests.size(), requests.data())));
+    requests.clear();
     EXPECT_TRUE(ok(ech_barrier(rank.comm)));
     std::atomic<int>& waits = rank.world.counter();
     if (rank.rank == 1) {
       while (waits < rank.size - 1) std::this_thread::sleep_for(1ms);
       _exit(0);
     }
-    for (int k = 0; k < 3; ++k) both();
+    for (int k = 0; k < 3; ++k) start_both();
     ++waits;
-    rank.gpu.wait(stream);
-    EXPECT_EQ(failure_of(rank.comm), ECH_ERR_PEER);
+    EXPECT_TRUE(failed_with(ech_wait_all(requests.size(), requests.data()), ECH_ERR_PEER));
     EXPECT_TRUE(says("rank 1"));
     expect_quiet(rank, data);
   });
@@ -239,17 +267,17 @@ TEST_P(GpuFailures, ARankThatDoesNotComeEndsAtTheDeadline) {
   GpuWorld world = GetParam().world();
   world.environment.emplace_back("ECHELON_STALL", "0.2");
   run_on_gpus(world, [](GpuRank& rank) {
-    Held held(rank);
+    Ready ready(rank);
     if (rank.rank == 0) {
       ech_call call = ECH_CALL_INIT;
       call.timeout = 3;
-      call.stream = held.stream;
+      call.stream = ready.stream;
       ech_request* request = nullptr;
-      ASSERT_TRUE(ok(ech_iallreduce(held.data, held.data, 1000, ECH_FLOAT32, ECH_SUM, rank.comm,
+      ASSERT_TRUE(ok(ech_iallreduce(ready.data, ready.data, 1000, ECH_FLOAT32, ECH_SUM, rank.comm,
                                     &call, &request)));
       EXPECT_TRUE(failed_with(ech_wait(&request), ECH_ERR_TIMEOUT));
       EXPECT_TRUE(says("rank 1"));
-      rank.gpu.wait(held.stream);
+      rank.gpu.wait(ready.stream);
     }
     EXPECT_EQ(failure_of(rank.comm), ECH_ERR_TIMEOUT);
   });

@@ -16,7 +16,7 @@ using Values = std::vector<std::int32_t>;
 
 constexpr std::pair<const char*, const char*> kSlowCopies{"STANDIN_CUDA_LATENCY", "0.003"};
 
-// The first operation of a communicator is waited for, the others are not.
+// Makes what the first operation makes.
 void warm_up(const GpuRank& rank) {
   GpuTrial trial(rank, {ECH_ALLREDUCE, 10});
   ASSERT_TRUE(ok(trial.run()));
@@ -54,7 +54,7 @@ struct Lane {
         out(r.gpu, n),
         memory(r.gpu.memory(n * sizeof(std::int32_t))) {}
 
-  // Copies in, sums up, copies out; nothing of it is waited for.
+  // Copies in, sums up, copies out.
   void put_round(std::int32_t value) {
     in.fill(value);
     const Gpu& gpu = rank.gpu;
@@ -97,7 +97,7 @@ TEST_P(GpuStreams, TakeTheirTurnAmongSlowCopies) {
   });
 }
 
-TEST_P(GpuStreams, AreSeveralAndHoldManyOperations) {
+TEST_P(GpuStreams, AreSeveralAndTakeManyOperations) {
   run_on_gpus({GetParam(), false, {kSlowCopies}}, [](GpuRank& rank) {
     warm_up(rank);
     std::vector<std::unique_ptr<Lane>> lanes;
@@ -118,20 +118,32 @@ TEST_P(GpuStreams, AreSeveralAndHoldManyOperations) {
   });
 }
 
-TEST_P(GpuStreams, AreNotWaitedFor) {
+ech_call call_in(CudaStream stream) {
+  ech_call call = ECH_CALL_INIT;
+  call.stream = stream;
+  return call;
+}
+
+// A request is waited for by who asks for it alone: the caller's thread and host memory go on.
+TEST_P(GpuStreams, AreNotWaitedForByRequests) {
   run_on_gpus({GetParam()}, [](GpuRank& rank) {
     warm_up(rank);
     const CudaStream stream = rank.gpu.stream();
     Gate gate;
     gate.put_into(rank.gpu, stream);
     GpuTrial sum(rank, {ECH_ALLREDUCE, 1000});
-    ASSERT_TRUE(ok(sum.run_in(stream)));
-    ASSERT_TRUE(ok(ech_barrier_on_stream(rank.comm, stream)));
+    const ech_call call = call_in(stream);
+    ech_request *of_sum = nullptr, *of_barrier = nullptr;
+    ASSERT_TRUE(ok(sum.start(&of_sum, &call)));
+    ASSERT_TRUE(ok(ech_ibarrier(rank.comm, &call, &of_barrier)));
     std::this_thread::sleep_for(50ms);
-    EXPECT_EQ(rank.gpu->stream_query(stream), kCudaNotReady);
-    expect_works(rank.comm);  // on host memory everything goes on
+    expect_works(rank.comm);
+    int done = 1;
+    EXPECT_TRUE(ok(ech_test(of_sum, &done)));
+    EXPECT_EQ(done, 0);
     gate.open();
-    rank.gpu.wait(stream);
+    EXPECT_TRUE(ok(ech_wait(&of_barrier)));
+    EXPECT_TRUE(ok(ech_wait(&of_sum)));
     sum.check();
   });
 }
@@ -144,8 +156,7 @@ TEST_P(GpuStreams, MayComeLate) {
     Gate gate;
     gate.put_into(rank.gpu, stream);
     GpuTrial sum(rank, {ECH_ALLREDUCE, 1000});
-    ech_call call = ECH_CALL_INIT;
-    call.stream = stream;
+    ech_call call = call_in(stream);
     call.timeout = 5 * kSlowness;
     std::int32_t* const memory = reinterpret_cast<std::int32_t*>(rank.gpu.memory(40));
     ech_request* request = nullptr;
@@ -161,14 +172,16 @@ TEST_P(GpuStreams, MayComeLate) {
   });
 }
 
-// Not before it has been done: what it needs is still made.
-TEST_P(GpuStreams, TheFirstOperationReturnsWhenItHasEnded) {
+// So that no stream has to wait (docs/gpu.md), and what comes next in it finds the result.
+TEST_P(GpuStreams, ReturnWhenTheyHaveEnded) {
   run_on_gpus({GetParam()}, [](GpuRank& rank) {
     const CudaStream stream = rank.gpu.stream();
-    GpuTrial sum(rank, {ECH_ALLREDUCE, 1000});
-    ASSERT_TRUE(ok(sum.run_in(stream)));
-    EXPECT_EQ(rank.gpu->stream_query(stream), kCudaSuccess);
-    sum.check();
+    for (std::size_t count : {10, 1000, 300'000}) {
+      GpuTrial sum(rank, {ECH_ALLREDUCE, count});
+      ASSERT_TRUE(ok(sum.run_in(stream)));
+      EXPECT_EQ(rank.gpu->stream_query(stream), kCudaSuccess);
+      sum.check();
+    }
   });
 }
 

@@ -42,8 +42,6 @@ Fn<&CudaDriver::stream_query> cuStreamQuery;
 Fn<&CudaDriver::stream_synchronize> cuStreamSynchronize;
 Fn<&CudaDriver::stream_is_capturing> cuStreamIsCapturing;
 Fn<&CudaDriver::stream_get_ctx> cuStreamGetCtx;
-Fn<&CudaDriver::stream_wait_value32> cuStreamWaitValue32_v2;
-Fn<&CudaDriver::stream_write_value32> cuStreamWriteValue32_v2;
 Fn<&CudaDriver::event_create> cuEventCreate;
 Fn<&CudaDriver::event_destroy> cuEventDestroy_v2;
 Fn<&CudaDriver::event_record> cuEventRecord;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-in for libcuda.so.1: streams, events, and what streams wait for.
 #include <atomic>
-#include <thread>
 
 #include "tests/standin/standin_cuda.h"
 #include "tests/standin/standin_cuda_api.h"
@@ -10,8 +9,6 @@
 
 namespace echelon::standin {
 namespace {
-
-constexpr std::chrono::microseconds kPoll{20};
 
 // A new address: the handle of something.
 template <typename Handle>
@@ -38,25 +35,6 @@ CudaResult enter_for(std::string_view function, CudaEvent handle, Event& event) 
   if (found == s.events.end()) return kCudaInvalidHandle;
   event = found->second;
   return kCudaSuccess;
-}
-
-bool satisfied(std::uint32_t found, std::uint32_t value, unsigned flags) {
-  switch (flags & 3) {
-    case kCudaWaitGreaterOrEqual:
-      return static_cast<std::int32_t>(found - value) >= 0;
-    case kCudaWaitEqual:
-      return found == value;
-    case 2:
-      return (found & value) != 0;
-    default:
-      return ~(found | value) != 0;
-  }
-}
-
-// Of 4 bytes that streams and the host share: device memory or pinned.
-std::uint32_t* word_at(CudaPointer address) {
-  if (address % 4 != 0 || !memory().find(address)) return nullptr;
-  return reinterpret_cast<std::uint32_t*>(memory().reach(address, 4));
 }
 
 }  // namespace
@@ -118,28 +96,6 @@ CudaResult cuStreamGetCtx(CudaStream stream, CudaContext* context) {
   const CudaResult error = enter_for("cuStreamGetCtx", stream, found);
   if (error == kCudaSuccess) *context = context_of(found->device);
   return error;
-}
-
-CudaResult cuStreamWaitValue32_v2(CudaStream stream, CudaPointer address, std::uint32_t value,
-                                  unsigned flags) {
-  const CudaResult error = enter("cuStreamWaitValue32_v2");
-  if (error != kCudaSuccess) return error;
-  std::uint32_t* word = word_at(address);
-  if (word == nullptr) return kCudaInvalidValue;
-  return enqueue(stream, [=] {
-    const std::atomic_ref<std::uint32_t> shared(*word);
-    while (!satisfied(shared.load(), value, flags) && state().broken == kCudaSuccess)
-      std::this_thread::sleep_for(kPoll);
-  });
-}
-
-CudaResult cuStreamWriteValue32_v2(CudaStream stream, CudaPointer address, std::uint32_t value,
-                                   unsigned) {
-  const CudaResult error = enter("cuStreamWriteValue32_v2");
-  if (error != kCudaSuccess) return error;
-  std::uint32_t* word = word_at(address);
-  if (word == nullptr) return kCudaInvalidValue;
-  return enqueue(stream, [=] { std::atomic_ref<std::uint32_t>(*word).store(value); });
 }
 
 CudaResult cuEventCreate(CudaEvent* event, unsigned flags) {

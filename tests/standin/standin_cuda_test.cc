@@ -190,26 +190,6 @@ TEST(StandinCuda, DeviceMemoryFaultsWhenTheHostTouchesIt) {
   });
 }
 
-TEST(StandinCuda, StreamsWaitForAndWriteValues) {
-  in_process([](Gpu& gpu) {
-    const CudaStream first = gpu.stream(), second = gpu.stream();
-    const CudaPointer flag = gpu.upload(std::vector<std::uint32_t>{6});
-    Log log;
-    gpu.check(gpu->stream_wait_value32(first, flag, 7, kCudaWaitGreaterOrEqual), "wait");
-    note(gpu, first, log, 1);
-    std::this_thread::sleep_for(5ms);
-    EXPECT_EQ(gpu->stream_query(first), kCudaNotReady);
-    gpu.check(gpu->stream_write_value32(second, flag, 8, 0), "cuStreamWriteValue32");
-    gpu.wait(first);
-    EXPECT_EQ(log, Log{1});
-    gpu.check(gpu->stream_wait_value32(first, flag, 8, kCudaWaitEqual), "cuStreamWaitValue32");
-    gpu.wait(first);
-    std::uint32_t pageable = 0;
-    const auto address = reinterpret_cast<CudaPointer>(&pageable);
-    EXPECT_EQ(gpu->stream_write_value32(second, address, 1, 0), kCudaInvalidValue);
-  });
-}
-
 void add_to_all(const standin::Launch& launch) {
   const auto pointer = *static_cast<const CudaPointer*>(launch.parameters[0]);
   const int count = *static_cast<const int*>(launch.parameters[1]);

@@ -73,7 +73,6 @@ class Trial {
   void start(ech_request** request);
   void block();
   void enqueue(void* stream);
-  void finish_stream();
   std::string title() const;
 
   // Constant after construction.

@@ -17,8 +17,8 @@ CudaMemory::CudaMemory(const DeviceContext& device, int lanes, Arrival arrival)
 }
 
 // What is outgrown is kept to the end: freeing memory waits for the whole device, and with it for
-// streams of the caller that wait for this engine. Sizes double, so that it is not more than what
-// is in use.
+// kernels of NCCL that wait for other ranks. Sizes double, so that it is not more than what is in
+// use.
 std::byte* CudaMemory::reserve(int lane, Use use, std::size_t bytes) {
   Lane& l = lanes_[static_cast<std::size_t>(lane)];
   std::size_t& capacity = use == Use::kWork ? l.work_bytes : l.incoming_bytes;

@@ -62,10 +62,6 @@ void find_streams(const DynamicLibrary& library, CudaDriver& cuda) {
   library.need("cuStreamSynchronize", cuda.stream_synchronize);
   library.need("cuStreamIsCapturing", cuda.stream_is_capturing);
   library.need("cuStreamGetCtx", cuda.stream_get_ctx);
-  // Before CUDA 11.7 there are only the first forms, which an administrator has to switch on.
-  need_either(library, "cuStreamWaitValue32_v2", "cuStreamWaitValue32", cuda.stream_wait_value32);
-  need_either(library, "cuStreamWriteValue32_v2", "cuStreamWriteValue32",
-              cuda.stream_write_value32);
 }
 
 void find_events(const DynamicLibrary& library, CudaDriver& cuda) {

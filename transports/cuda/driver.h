@@ -68,8 +68,6 @@ enum CudaCaptureStatus : int { kCudaNotCapturing = 0, kCudaCapturing = 1, kCudaC
 inline constexpr unsigned kCudaHostPortable = 1;        // cuMemHostAlloc
 inline constexpr unsigned kCudaStreamNonBlocking = 1;   // cuStreamCreateWithPriority
 inline constexpr unsigned kCudaEventDisableTiming = 2;  // cuEventCreate
-inline constexpr unsigned kCudaWaitGreaterOrEqual = 0;  // cuStreamWaitValue32
-inline constexpr unsigned kCudaWaitEqual = 1;
 
 // Every pointer is set.
 struct CudaDriver {
@@ -115,10 +113,6 @@ struct CudaDriver {
   CudaResult (*stream_synchronize)(CudaStream stream);
   CudaResult (*stream_is_capturing)(CudaStream stream, CudaCaptureStatus* status);
   CudaResult (*stream_get_ctx)(CudaStream stream, CudaContext* context);
-  CudaResult (*stream_wait_value32)(CudaStream stream, CudaPointer address, std::uint32_t value,
-                                    unsigned flags);
-  CudaResult (*stream_write_value32)(CudaStream stream, CudaPointer address, std::uint32_t value,
-                                     unsigned flags);
 
   CudaResult (*event_create)(CudaEvent* event, unsigned flags);
   CudaResult (*event_destroy)(CudaEvent event);

@@ -27,8 +27,8 @@ from ._work import Work
 
 
 class Place:
-    """The device of an operation. On a GPU it runs in a stream of its own, which first waits for
-    what the caller's stream has been given so far."""
+    """The device of an operation. On a GPU it begins, and what it copies is copied, in a stream of
+    its own, which first waits for what the caller's stream has been given so far."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device

@@ -47,8 +47,6 @@ static_assert(int{CU_STREAM_CAPTURE_STATUS_INVALIDATED} == kCudaCaptureBroken);
 static_assert(CU_MEMHOSTALLOC_PORTABLE == kCudaHostPortable);
 static_assert(int{CU_STREAM_NON_BLOCKING} == kCudaStreamNonBlocking);
 static_assert(int{CU_EVENT_DISABLE_TIMING} == kCudaEventDisableTiming);
-static_assert(int{CU_STREAM_WAIT_VALUE_GEQ} == kCudaWaitGreaterOrEqual);
-static_assert(int{CU_STREAM_WAIT_VALUE_EQ} == kCudaWaitEqual);
 
 static_assert(sizeof(CUuuid) == sizeof(CudaUuid) && alignof(CUuuid) == alignof(CudaUuid));
 static_assert(std::is_same_v<CUdeviceptr, CudaPointer> && std::is_same_v<CUdevice, CudaDevice>);
@@ -85,8 +83,6 @@ static_assert(Matches<&cuStreamQuery, &D::stream_query>());
 static_assert(Matches<&cuStreamSynchronize, &D::stream_synchronize>());
 static_assert(Matches<&cuStreamIsCapturing, &D::stream_is_capturing>());
 static_assert(Matches<&cuStreamGetCtx, &D::stream_get_ctx>());
-static_assert(Matches<&cuStreamWaitValue32, &D::stream_wait_value32>());
-static_assert(Matches<&cuStreamWriteValue32, &D::stream_write_value32>());
 static_assert(Matches<&cuEventCreate, &D::event_create>());
 static_assert(Matches<&cuEventDestroy, &D::event_destroy>());
 static_assert(Matches<&cuEventRecord, &D::event_record>());
