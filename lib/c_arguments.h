@@ -40,10 +40,11 @@ T read_struct(const T* given, const char* what) {
 inline std::size_t buffer_bytes(ech_collective collective, std::size_t count, ech_dtype dtype,
                                 int size) {
   const bool blocks = collective == ECH_REDUCE_SCATTER || collective == ECH_ALLGATHER;
-  const std::size_t elements = blocks ? size : 1;
-  if (count > PTRDIFF_MAX / size_of(dtype) / elements)
+  const std::size_t each = size_of(dtype) * (blocks ? size : 1);
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(count, each, &bytes) || bytes > PTRDIFF_MAX)
     throw invalid(fmt::format("count {} is too large", count));
-  return count * size_of(dtype) * elements;
+  return bytes;
 }
 
 }  // namespace echelon

@@ -217,21 +217,21 @@ bool Communicator::prepare(const Invocation& in) {
   return false;
 }
 
-Communicator::Call Communicator::call_of(const Invocation& in) {
-  Call call{in.collective == ECH_BARRIER ? task_of(barrier(in), signature_of(in))
-                                         : task_of(in, signature_of(in))};
-  call.timed = is_timed(call.task, engine_.next_sequence());
-  call.task.name = number_of_name(in);
-  call.task.metered = notes_.is_metered(call.task.bytes);
-  if (call.task.metered) notes_.begin_metering(engine_.counters().gave_way);
-  return call;
+Task Communicator::call_of(const Invocation& in) {
+  Task task = in.collective == ECH_BARRIER ? task_of(barrier(in), signature_of(in))
+                                           : task_of(in, signature_of(in));
+  task.timed = NoteBook::is_timed(task.goal.collective, task.bytes, engine_.next_sequence());
+  task.name = number_of_name(in);
+  task.metered = notes_.is_metered(task.bytes);
+  if (task.metered) notes_.begin_metering(engine_.counters().gave_way);
+  return task;
 }
 
 Operation* Communicator::start(const Invocation& in) {
   if (!prepare(in)) return nullptr;
-  const Call call = call_of(in);
-  Operation* const operation = engine_.start(call.task);
-  notes_.called(call.task.bytes, call.timed);
+  const Task task = call_of(in);
+  Operation* const operation = engine_.start(task);
+  notes_.called(task.bytes, task.timed);
   notes_.started();
   count_ahead(in, ahead_);
   if (engine_.busy()) notes_.goes();
@@ -240,17 +240,13 @@ Operation* Communicator::start(const Invocation& in) {
 
 void Communicator::run(const Invocation& in) {
   if (!prepare(in)) return;
-  const Call call = call_of(in);
-  const auto start = call.timed ? Clock::now() : Clock::time_point();
-  engine_.run(call.task);
-  if (call.timed) notes_.waited(Clock::now() - start);
-  notes_.called(call.task.bytes, call.timed);
+  const Task task = call_of(in);
+  const auto start = task.timed ? Clock::now() : Clock::time_point();
+  engine_.run(task);
+  if (task.timed) notes_.waited(Clock::now() - start);
+  notes_.called(task.bytes, task.timed);
   count_ahead(in, ahead_);
   if (engine_.busy()) notes_.goes();
-}
-
-bool Communicator::is_timed(const Task& task, std::uint64_t sequence) {
-  return NoteBook::is_timed(task.goal.collective, task.bytes, sequence);
 }
 
 void Communicator::status() {
@@ -329,7 +325,7 @@ void Communicator::finish(Operation* operation) {
   const auto begin = Clock::now();
   engine_.wait(*operation);
   notes_.ended();
-  if (is_timed(operation->task(), operation->sequence())) notes_.waited(Clock::now() - begin);
+  if (operation->task().timed) notes_.waited(Clock::now() - begin);
   if (engine_.busy()) notes_.goes();
   const ech_status status = operation->status();
   engine_.release(operation);

@@ -178,15 +178,10 @@ class Communicator final : private Attendant, private Planner {
                        ech_log_level level) const;
   void write_part() noexcept;
 
-  struct Call {
-    Task task;
-    bool timed = false;
-  };
   Deadline deadline() const;
   std::size_t bytes_of(const Invocation& invocation) const;
   bool prepare(const Invocation& invocation);
-  Call call_of(const Invocation& invocation);
-  static bool is_timed(const Task& task, std::uint64_t sequence);
+  Task call_of(const Invocation& invocation);
   Task task_of(const Invocation& invocation, const Signature& signature);
   Invocation barrier(const Invocation& of);
   void meet(Signature::Kind kind, Deadline until);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,6 +30,11 @@ inline bool is_valid(ech_collective collective) {
   return collective >= ECH_ALLREDUCE && collective <= ECH_BARRIER;
 }
 inline std::size_t size_of(ech_dtype dtype) { return kElementBytes[dtype]; }  // which must be valid
+
+// Whole elements, without a division, which takes some processors as long as a small call's rest.
+inline std::size_t elements_in(std::size_t bytes, ech_dtype dtype) {
+  return bytes >> std::countr_zero(size_of(dtype));
+}
 
 std::string_view name(ech_dtype dtype);            // "f32", "bf16", "u8", ...
 std::string_view name(ech_op op);                  // "sum", ...

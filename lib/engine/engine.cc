@@ -91,15 +91,23 @@ void Engine::admit() {
   while (!queue_.empty() && fence_ == nullptr) {
     Operation& operation = *queue_.front();
     if (!has_plan(operation)) return;
-    if (next_segment_ % lanes_.size() >= lanes_for(operation))
-      next_segment_ += lanes_.size() - next_segment_ % lanes_.size();
-    Segment& lane = *lanes_[next_segment_ % lanes_.size()];
+    if (next_lane_ >= lanes_for(operation)) {
+      next_segment_ += lanes_.size() - next_lane_;
+      next_lane_ = 0;
+    }
+    Segment& lane = *lanes_[next_lane_];
     if (lane.active()) return;
     give_lane(lane, operation);
     if (operation.started_ == operation.segments_) queue_.pop_front();
     lane.advance();
     if (lane.ended()) end_segment(lane);
   }
+}
+
+// Of the segment that gets the next lane.
+std::uint64_t Engine::take_number() {
+  next_lane_ = lane_after(next_lane_);
+  return next_segment_++;
 }
 
 bool Engine::has_plan(Operation& operation) {
@@ -117,7 +125,7 @@ void Engine::give_lane(Segment& lane, Operation& operation) {
   const std::size_t end = std::min(task.count, begin + task.segment);
   SegmentWork work = segment_work(task, begin, end);
   work.operation = &operation;
-  work.number = next_segment_++;
+  work.number = take_number();
   if (operation.started_ == 0) {
     if (parts_.recorder != nullptr) operation.began_ = nanoseconds(Clock::now());
     operation.first_turn_ = next_turn_;
@@ -189,9 +197,10 @@ bool Engine::check_group() {
 // In the order of lanes, from the one that is due next: where all are in use, oldest first.
 bool Engine::advance_lanes() {
   bool moved = false;
-  const std::uint64_t count = std::min<std::uint64_t>(next_segment_, lanes_.size());
-  for (std::uint64_t k = next_segment_ - count; k < next_segment_ && failure_ == ECH_OK; ++k) {
-    Segment& segment = *lanes_[k % lanes_.size()];
+  std::size_t next = next_lane_;
+  for (std::size_t k = 0; k < lanes_.size() && failure_ == ECH_OK; ++k) {
+    Segment& segment = *lanes_[next];
+    next = lane_after(next);
     if (!segment.active()) continue;
     moved |= segment.advance();
     if (const Completion* bad = segment.failed()) {
@@ -296,7 +305,8 @@ void Engine::start_direct(const Task& task, int lane) {
 }
 
 void Engine::run_direct(const Task& task) {
-  const int lane = static_cast<int>(next_segment_++ % lanes_.size());
+  const int lane = static_cast<int>(next_lane_);
+  take_number();
   const std::uint64_t sequence = next_sequence_++;
   direct_ = {&task, sequence, 0};
   if (parts_.recorder != nullptr) direct_.called = nanoseconds(Clock::now());

@@ -208,6 +208,10 @@ class Engine {
   std::uint64_t lanes_for(const Operation& operation) const;
   void give_lane(Segment& lane, Operation& operation);
   bool advance_lanes();
+  std::uint64_t take_number();
+  std::size_t lane_after(std::size_t lane) const {
+    return lane + 1 == lanes_.size() ? 0 : lane + 1;
+  }
   void end_segment(Segment& segment);
   void finish(Operation& operation, ech_status status);
   void count(const Task& task);
@@ -262,6 +266,7 @@ class Engine {
   std::deque<Operation*> queue_;      // with segments that have not started, in order
   const Operation* fence_ = nullptr;  // the one under way
   std::uint64_t next_segment_ = 0;
+  std::size_t next_lane_ = 0;  // next_segment_ modulo the lanes: to divide would take longer
   std::uint64_t next_sequence_ = 0;
   std::uint64_t next_turn_ = 0;
   int active_ = 0;  // segments under way

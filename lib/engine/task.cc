@@ -59,7 +59,8 @@ std::size_t segments_of(const Task& task) { return (task.count + task.segment - 
 
 GroupPart block_of(const Task& task, const Part& part) {
   const std::size_t bytes = task.count * size_of(task.dtype);
-  const std::size_t at = part.slice.begin / part.slice.size() * bytes;
+  const bool first = part.slice.begin == 0;  // mostly, and a division takes a while
+  const std::size_t at = first ? 0 : part.slice.begin / part.slice.size() * bytes;
   const bool blocks_in = task.goal.collective == ECH_REDUCE_SCATTER;
   const bool blocks_out = task.goal.collective == ECH_ALLGATHER;
   return {blocks_in ? at : 0, blocks_out ? at : 0, bytes, part.owner};

@@ -31,6 +31,7 @@ struct Task {
   std::chrono::nanoseconds timeout{};
   Signature signature;     // what the caller asked for
   bool metered = false;    // alike on all ranks: its large messages tell how fast links are
+  bool timed = false;      // whoever waits for it notes how long
   std::uint32_t name = 0;  // for the recorder: by which the caller calls it
 };
 

@@ -111,7 +111,7 @@ void Lane::reduce_piece(const Piece& piece, std::byte* slot) {
     return reduce_past_cache(piece, slot);
   std::byte* user = work_.output + piece.output_offset;
   std::byte* out = slot != nullptr ? slot : user;
-  echelon::reduce(work_.dtype, work_.op, sources_, out, piece.bytes / size_of(work_.dtype));
+  echelon::reduce(work_.dtype, work_.op, sources_, out, elements_in(piece.bytes, work_.dtype));
   deliver(user, out, piece.bytes, streams(piece));
 }
 
@@ -120,7 +120,7 @@ void Lane::reduce_past_cache(const Piece& piece, std::byte* slot) {
   std::byte* user = work_.output + piece.output_offset;
   for (std::size_t at = 0; at < piece.bytes; at += kPiece) {
     const std::size_t bytes = std::min(kPiece, piece.bytes - at);
-    echelon::reduce(work_.dtype, work_.op, sources_, buffer, bytes / size_of(work_.dtype));
+    echelon::reduce(work_.dtype, work_.op, sources_, buffer, elements_in(bytes, work_.dtype));
     if (slot != nullptr) stream_copy(slot + at, buffer, bytes);
     deliver(user + at, buffer, bytes, slot == nullptr || streams(piece));
     for (const std::byte*& source : sources_) source += bytes;

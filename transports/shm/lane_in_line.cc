@@ -99,7 +99,7 @@ void Lane::reduce_in_line(const GroupPart& part, std::size_t at) {
     sources_[m] = lines(m).ready[parity(reduced_)].payload + at;
   sources_[team_.self] = work_.input + part.input_offset;
   echelon::reduce(work_.dtype, work_.op, sources_, work_.output + part.output_offset,
-                  part.bytes / size_of(work_.dtype));
+                  elements_in(part.bytes, work_.dtype));
   team_.bytes_taken += part.bytes * (sources_.size() - 1);
 }
 
