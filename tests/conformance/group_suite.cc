@@ -27,7 +27,7 @@ void run_call(GroupRank& rank, const Call& call, int lane = 0) {
 
 TEST_P(GroupSuite, EveryKindAndSize) {
   const std::size_t largest = GetParam().largest / sizeof(float);
-  const std::size_t counts[] = {0, 1, 2, 3, 63, 64, 65, 4096, 50003, largest};
+  const std::size_t counts[] = {0, 1, 2, 14, 15, 64, 65, 1008, 1009, 50003, largest};
   for (int n : kSizes)
     run_group(GetParam(), n, [&](GroupRank& rank) {
       for (std::size_t count : counts) {
@@ -63,17 +63,19 @@ TEST_P(GroupSuite, UnevenParts) {
     });
 }
 
-// What may fit into a single cache line, in several parts of each owner, or of all but the first.
+// What may fit into a single cache line, or is short, in several parts of each owner, or of all but
+// the first.
 TEST_P(GroupSuite, FewBytesInManyParts) {
   for (int n : {2, 3, 5})
     run_group(GetParam(), n, [&](GroupRank& rank) {
-      for (std::size_t bytes : {2, 4, 6, 10, 22})
+      for (std::size_t bytes : {2, 4, 6, 10, 22, 300, 1006, 1010})
         for (int first : {0, 1})
           for (GroupAction action : kActions) {
             std::vector<GroupPart> parts;
+            const std::size_t apart = bytes + 2;
             for (std::size_t i = 0; i < 4; ++i) {
               const int owner = first + static_cast<int>(i) % (rank.size - first);
-              parts.push_back({i * 24, 96 - i * 24, bytes, owner});
+              parts.push_back({i * apart, (4 - i) * apart, bytes, owner});
             }
             run_call(rank, {action, ECH_FLOAT16, ECH_SUM, false, parts});
           }

@@ -15,16 +15,17 @@ Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
       thresholds_(thresholds),
       index_(index),
       in_line_bytes_(largest_in_line(team.size(), thresholds)),
+      in_slot_bytes_(largest_in_slot()),
       sources_(team.size()),
       shares_(team.size()),
       trial_(index) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
 }
 
-// Needs no shares.
-bool Lane::is_small_allreduce() const {
-  return work_.action == GroupAction::kAllreduce && work_.parts.size() == 1 &&
-         work_.parts[0].bytes <= in_line_bytes_;
+// Decides also whether by the slots.
+bool Lane::fits_in_line(std::size_t bytes) {
+  in_slot_ = bytes > in_line_bytes_;
+  return bytes <= std::max(in_line_bytes_, in_slot_bytes_);
 }
 
 void Lane::start_in_line(const RoleInLine& role) {
@@ -39,11 +40,15 @@ void Lane::start(const GroupWork& work) {
   assert(!busy_);
   work_ = work;
   busy_ = true;
-  if (is_small_allreduce()) return start_in_line({});
+  const bool allreduce = work.action == GroupAction::kAllreduce;
+  if (allreduce && work.parts.size() == 1 && fits_in_line(work.parts[0].bytes))
+    return start_in_line({});  // needs no shares
   total_ = 0;
   for (const GroupPart& part : work.parts) total_ += part.bytes;
-  share();
-  if (fits_in_line()) return start_in_line(role_in_line());
+  if (!allreduce) {
+    share();
+    if (total_ > 0 && fits_in_line(shown_bytes())) return start_in_line(role_in_line());
+  }
   in_line_ = false;
   planned_ = try_variant();
   if (planned_) plan();
@@ -81,6 +86,7 @@ void Lane::plan() {
   ready_from_ = gather_from_ = 0;
   reduce_at_ = gather_at_ = 0;
   own_ = {};
+  if (work_.action == GroupAction::kAllreduce && variant_ != Variant::kOneShot) share();
   decide_streaming();
   decide_stores();
   show();

@@ -20,11 +20,11 @@
 //  3. A member is ready in the first round r of a call only after it has finished all earlier
 //     calls. So who has seen all others ready there knows that all have finished >= r, without
 //     looking at their lines: all members of a one-shot call.
-//     A call whose bytes fit beside the flags goes in line: one round, in which each waits for
-//     those from whom it takes something. A member that takes nothing (the only owner of an
-//     allgather, who owns nothing of a reduce-scatter) goes ahead; one that shows nothing neither
-//     stages nor raises a flag. A chain of calls in which all await each other touches one line
-//     per member and call.
+//     A call goes in line whose bytes fit beside the flags, or that is short and takes the slots
+//     for them: one round, in which each waits for those from whom it takes something. A member
+//     that takes nothing (the only owner of an allgather, who owns nothing of a reduce-scatter)
+//     goes ahead; one that shows nothing neither stages nor raises a flag. A chain of calls in
+//     which all await each other touches one line with a flag per member and call.
 //  4. Flags are stored with release and read with acquire; the fence and the look at the
 //     sleepers come after (bell.h). After the last flag of a call in line in which all await each
 //     other there is no fence: who goes to sleep in that very moment, because it has gone two
@@ -81,7 +81,8 @@ class Lane {
   using Clock = std::chrono::steady_clock;
   enum class Step { kNone, kPlan, kStage, kReduce, kGather, kEnd };
 
-  // lane_in_line.cc: calls of one round whose bytes lie beside the flags
+  // lane_in_line.cc: calls of one round whose bytes lie beside the flags, or, of a short allreduce,
+  // in the slots
   enum class Awaited : std::uint8_t { kAll, kOwners, kNobody };
   struct RoleInLine {
     bool meets = true;               // all members await each other
@@ -90,7 +91,9 @@ class Lane {
     bool knows = true;               // those are all others'
   };
   static std::size_t largest_in_line(int members, const Thresholds& thresholds);
-  bool fits_in_line() const;
+  std::size_t largest_in_slot() const;
+  bool fits_in_line(std::size_t bytes);
+  std::size_t shown_bytes() const;
   RoleInLine role_in_line() const;
   bool advance_in_line();
   bool owners_ready();
@@ -99,13 +102,13 @@ class Lane {
     if (role_.awaits == Awaited::kAll) return all_ready();
     return role_.awaits == Awaited::kNobody || owners_ready();
   }
+  std::byte* payload(int member, std::uint64_t round) const;
   void stage_in_line();
   void take_in_line();
   void reduce_in_line(const GroupPart& part, std::size_t at);
   void gather_in_line();
 
   // lane.cc: what to do when
-  bool is_small_allreduce() const;
   void start_in_line(const RoleInLine& role);
   bool try_variant();  // false while it is not known whether memory can be read
   std::size_t deciding_bytes() const;
@@ -170,6 +173,7 @@ class Lane {
   const Thresholds& thresholds_;
   const int index_;
   const std::size_t in_line_bytes_;        // the most that goes in line
+  const std::size_t in_slot_bytes_;        // and of an allreduce so, by the slots
   std::vector<LaneLines*> lines_;          // of all members
   std::vector<const std::byte*> sources_;  // scratch
   std::vector<Region> shares_;             // by owner, of the current call
@@ -179,6 +183,7 @@ class Lane {
   bool busy_ = false;
   bool planned_ = false;
   bool in_line_ = false;      // the call goes in line
+  bool in_slot_ = false;      // with its bytes in the slots
   RoleInLine role_;           // then
   bool streaming_ = false;    // results bypass the cache
   bool past_ = false;         // what the others load is written past the cache

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls whose bytes fit beside the flags: one round each, invariants 3 and 4 of lane.h.
+// Calls in line, whose bytes fit beside the flags, and short allreduces, by the slots: one round
+// each, invariants 3 and 4 of lane.h.
 #include <algorithm>
 #include <cstring>
 
@@ -15,11 +16,17 @@ std::size_t Lane::largest_in_line(int members, const Thresholds& thresholds) {
   return choose(question, thresholds) == Variant::kOneShot ? kInlineBytes : 0;
 }
 
+// Nothing is read in place, by the kernel or in several rounds then.
+std::size_t Lane::largest_in_slot() const {
+  const std::size_t one_shot = team_.size() <= 2 ? thresholds_.one_shot_pair : thresholds_.one_shot;
+  const std::size_t other = std::min(thresholds_.direct, thresholds_.read);
+  const std::size_t slot = std::min(thresholds_.block, team_.segments[0].shape().slot_bytes);
+  return std::min({kShortBytes, one_shot, other == 0 ? 0 : other - 1, slot / kLine * kLine});
+}
+
 // A member shows its own part of an allgather, and all of a reduce-scatter.
-bool Lane::fits_in_line() const {
-  if (work_.action == GroupAction::kAllreduce || total_ == 0) return false;
-  const bool whole = work_.action == GroupAction::kReduceScatter;
-  return (whole ? total_ : largest_share()) <= in_line_bytes_;
+std::size_t Lane::shown_bytes() const {
+  return work_.action == GroupAction::kReduceScatter ? total_ : largest_share();
 }
 
 // Not of an allreduce, where every member shows to all and awaits all.
@@ -69,15 +76,22 @@ bool Lane::owners_ready() {
   return true;
 }
 
+// Where `member` shows what it has of a round.
+std::byte* Lane::payload(int member, std::uint64_t round) const {
+  if (in_slot_) return team_.segments[member].input_slot(index_, parity(round));
+  return lines(member).ready[parity(round)].payload;
+}
+
 void Lane::stage_in_line() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
+  std::byte* const shown = payload(team_.self, staged_);
   if (work_.parts.size() == 1) {
     const GroupPart& part = work_.parts[0];
-    std::memcpy(line.payload, work_.input + part.input_offset, part.bytes);
+    std::memcpy(shown, work_.input + part.input_offset, part.bytes);
   } else {
     const int owner = work_.action == GroupAction::kAllgather ? team_.self : kAnyOwner;
-    pieces(work_.parts, {owner, 0, kInlineBytes}, [&](const Piece& piece) {
-      std::memcpy(line.payload + piece.position, work_.input + piece.input_offset, piece.bytes);
+    pieces(work_.parts, {owner, 0, kShortBytes}, [&](const Piece& piece) {
+      std::memcpy(shown + piece.position, work_.input + piece.input_offset, piece.bytes);
     });
   }
   line.ready.store(flag(staged_++), std::memory_order_release);
@@ -95,8 +109,7 @@ void Lane::take_in_line() {
 
 // Our own operand is taken from where it came from: the others are reading our line.
 void Lane::reduce_in_line(const GroupPart& part, std::size_t at) {
-  for (int m = 0; m < team_.size(); ++m)
-    sources_[m] = lines(m).ready[parity(reduced_)].payload + at;
+  for (int m = 0; m < team_.size(); ++m) sources_[m] = payload(m, reduced_) + at;
   sources_[team_.self] = work_.input + part.input_offset;
   echelon::reduce(work_.dtype, work_.op, sources_, work_.output + part.output_offset,
                   elements_in(part.bytes, work_.dtype));
@@ -105,10 +118,10 @@ void Lane::reduce_in_line(const GroupPart& part, std::size_t at) {
 
 void Lane::gather_in_line() {
   for (int owner = 0; owner < team_.size(); ++owner) {
-    const std::byte* const payload = lines(owner).ready[parity(reduced_)].payload;
+    const std::byte* const shown = payload(owner, reduced_);
     const bool own = owner == team_.self;
     pieces(work_.parts, shares_[owner], [&](const Piece& piece) {
-      const std::byte* in = own ? work_.input + piece.input_offset : payload + piece.position;
+      const std::byte* in = own ? work_.input + piece.input_offset : shown + piece.position;
       std::byte* const out = work_.output + piece.output_offset;
       if (in != out) std::memcpy(out, in, piece.bytes);
     });

@@ -20,6 +20,9 @@ namespace echelon::shm {
 inline constexpr std::size_t kLine = 64;
 inline constexpr std::size_t kInlineBytes = kLine - sizeof(std::uint64_t);
 
+// An allreduce of no more is short: nothing about it is worth a decision (docs/shm.md).
+inline constexpr std::size_t kShortBytes = 4032;
+
 // One per lane and round parity: "round r may be read", and what fits beside it.
 struct alignas(kLine) ReadyLine {
   std::atomic<std::uint64_t> ready;  // round + 1, and above 48 bits the fingerprint of the call
