@@ -79,11 +79,19 @@ void Engine::release(Operation* operation) {
   free_.push_back(operation);
 }
 
-// The first so many lanes are those of an operation that has more segments than may be under way.
-std::uint64_t Engine::lanes_for(const Operation& operation) const {
-  const std::uint64_t wanted = operation.task_.program->under_way;
-  const bool few = wanted > 0 && wanted < operation.segments_;
-  return few ? std::min<std::uint64_t>(wanted, lanes_.size()) : lanes_.size();
+// The first so many lanes are those that the program's segments use.
+std::size_t Engine::lanes_for(const Program& program) const {
+  const std::size_t wanted = program.under_way;
+  return wanted > 0 ? std::min(wanted, lanes_.size()) : lanes_.size();
+}
+
+// Leaves out the numbers of lanes that the program's segments do not use.
+std::size_t Engine::lane_for(const Program& program) {
+  if (next_lane_ >= lanes_for(program)) {
+    next_segment_ += lanes_.size() - next_lane_;
+    next_lane_ = 0;
+  }
+  return next_lane_;
 }
 
 // Gives free lanes to segments, in order, and none past a fence.
@@ -91,11 +99,7 @@ void Engine::admit() {
   while (!queue_.empty() && fence_ == nullptr) {
     Operation& operation = *queue_.front();
     if (!has_plan(operation)) return;
-    if (next_lane_ >= lanes_for(operation)) {
-      next_segment_ += lanes_.size() - next_lane_;
-      next_lane_ = 0;
-    }
-    Segment& lane = *lanes_[next_lane_];
+    Segment& lane = *lanes_[lane_for(*operation.task_.program)];
     if (lane.active()) return;
     give_lane(lane, operation);
     if (operation.started_ == operation.segments_) queue_.pop_front();
@@ -134,7 +138,7 @@ void Engine::give_lane(Segment& lane, Operation& operation) {
   work.index = operation.started_;
   work.sequence = operation.sequence_;
   work.first_turn = operation.first_turn_;
-  work.lanes = lanes_for(operation);
+  work.lanes = lanes_for(*task.program);
   work.turns = Turns(operation.segments_, task.program->calls, work.lanes);
   std::size_t scratch_stride = 0;
   if (needs_scratch(task)) {
@@ -305,7 +309,7 @@ void Engine::start_direct(const Task& task, int lane) {
 }
 
 void Engine::run_direct(const Task& task) {
-  const int lane = static_cast<int>(next_lane_);
+  const int lane = static_cast<int>(lane_for(*task.program));
   take_number();
   const std::uint64_t sequence = next_sequence_++;
   direct_ = {&task, sequence, 0};

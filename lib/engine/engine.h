@@ -7,8 +7,8 @@
 //  1. Segments are numbered over all operations in order of start, alike on every rank; all ranks
 //     have the same number of lanes. Segment k runs on lane k mod lanes, after segment k - lanes,
 //     if there is one, has ended there. So every rank makes the calls of a lane in the same order.
-//     An operation that is to have fewer segments under way than it has, and than there are lanes,
-//     uses the first lanes only and leaves out the numbers of the others.
+//     Operations that are to have fewer segments under way, all together, than there are lanes use
+//     the first lanes only and leave out the numbers of the others.
 //  2. A message is named by (segment, ordinal in its program); both ends derive the same name.
 //  3. The group's calls have turns (turns.h), counted over all operations in order of start.
 //  4. Nothing is written to user memory after an operation has ended, however it ended.
@@ -205,7 +205,8 @@ class Engine {
   Operation* enqueue(const Task& task, std::uint64_t sequence, bool fence);
   void admit();
   bool has_plan(Operation& operation);
-  std::uint64_t lanes_for(const Operation& operation) const;
+  std::size_t lanes_for(const Program& program) const;
+  std::size_t lane_for(const Program& program);
   void give_lane(Segment& lane, Operation& operation);
   bool advance_lanes();
   std::uint64_t take_number();

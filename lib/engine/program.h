@@ -76,8 +76,8 @@ struct Program {
   // Then, of the network for one of its messages; and what a segment takes at least, of several
   // under way, where links are no quicker than the plan believes.
   std::chrono::nanoseconds message_time{}, segment_time{};
-  // Segments that may be under way at once; 0: one per lane. The fewer, the more of what they touch
-  // stays in caches. The same on all ranks. Set by who knows the plan.
+  // Segments that may be under way at once, also of several operations; 0: one per lane. The fewer,
+  // the more of what they touch stays in caches. The same on all ranks. Set by who knows the plan.
   std::uint32_t under_way = 0;
   // For people.
   std::vector<Phase> phases;  // of the schedule, whose steps they count

@@ -7,6 +7,7 @@
 
 #include "lib/plan/crowd.h"
 #include "lib/plan/phase.h"
+#include "lib/plan/under_way.h"
 
 namespace echelon {
 namespace {
@@ -60,20 +61,14 @@ class Model {
     p.busiest_load = by_links ? load_[tier] * segments : by_copies ? copied_ * segments : 0;
     p.waits_for_network =
         by_links && leaves_time(tier) && processor_ <= kBusy * limit && 2 * latency_ <= p.seconds;
-    if (!p.waits_for_network) p.under_way = under_way(busiest);
+    if (!p.waits_for_network)
+      p.under_way = segments_under_way(shape_, recipe_, {bytes, segment_, busiest, fill_});
     if (p.waits_for_network) p.message_time = message_ / speed(shape_.tiers[tier]);
     return p;
   }
 
  private:
   bool leader() const { return recipe_.ownership == Ownership::kLeader; }
-
-  // One more than fill a pipeline whose busiest part takes so long for a segment. In the memory of
-  // GPUs as many as there may be: what their streams take is known less well, and not in caches.
-  int under_way(double busiest) const {
-    if (!shape_.host_memory || !(busiest * kPipelineDepth > fill_)) return kPipelineDepth;
-    return std::min(kPipelineDepth, 1 + static_cast<int>(std::ceil(fill_ / busiest)));
-  }
 
   // Whether tier t is a network between hosts' memories where a message takes longer than a wake.
   bool leaves_time(std::size_t t) const {

@@ -33,6 +33,7 @@ class TurnedGroup final : public GroupEngine {
       EXPECT_LT(lane, work.lanes);
     }
     buffers_.insert(work.buffers);
+    lanes_used_.push_back(lane);
     most_lanes_ = std::max(most_lanes_, work.op == ECH_SUM ? work.lanes : 0);
     fewest_lanes_ = std::min(fewest_lanes_, work.lanes);
     last_sums_ += work.last && work.op == ECH_SUM ? 1 : 0;
@@ -74,6 +75,7 @@ class TurnedGroup final : public GroupEngine {
   int fewest_lanes() const { return fewest_lanes_; }
   int most_lanes_of_sums() const { return most_lanes_; }
   const std::set<std::size_t>& buffers() const { return buffers_; }
+  const std::vector<int>& lanes_used() const { return lanes_used_; }
 
  private:
   const std::unique_ptr<GroupEngine> group_;
@@ -81,6 +83,7 @@ class TurnedGroup final : public GroupEngine {
   std::uint64_t turn_ = 0;
   std::uint64_t last_sums_ = 0;  // calls of sums that were the last of a segment
   std::set<std::size_t> buffers_;
+  std::vector<int> lanes_used_;
   int fewest_lanes_ = 1000, most_lanes_ = 0;
   int calling_ = -1;
 };
@@ -174,21 +177,27 @@ void run_rank(int rank, Meeting& meeting, std::uint32_t under_way) {
   EXPECT_EQ(group->last_sums(), sums_cut) << "results of sums are not read again";
   EXPECT_EQ(group->buffers(), bytes) << "of operations, not of segments";
   EXPECT_EQ(group->fewest_lanes(), under_way == 0 ? kLanes : static_cast<int>(under_way));
-  EXPECT_EQ(group->most_lanes_of_sums(), kLanes) << "those of few segments take any lane";
+  EXPECT_EQ(group->most_lanes_of_sums(), group->fewest_lanes()) << "also those of one segment";
   for (Operation* operation : running) engine.release(operation);
   meeting.everybody.arrive_and_wait();
+}
+
+Goal sum_of_pair(int rank) { return {ECH_ALLREDUCE, rank % 2, 2, 0}; }
+
+Program one_call(int rank) {
+  Composition pair;
+  pair.collective = ECH_ALLREDUCE;
+  pair.size = 2;
+  pair.tiers.push_back({{Group({0, 1})}, Algorithm::kNative});
+  return compile(compose(pair, rank % 2), sum_of_pair(rank), true);
 }
 
 // Of two ranks, which one call does: at once, and as a segment when something else is under way.
 void run_pair(int rank, Meeting& meeting) {
   const TurnedGroup* group = nullptr;
   Engine engine = make_engine(rank, meeting, group);
-  const Goal sum{ECH_ALLREDUCE, rank % 2, 2, 0};
-  Composition pair;
-  pair.collective = ECH_ALLREDUCE;
-  pair.size = 2;
-  pair.tiers.push_back({{Group({0, 1})}, Algorithm::kNative});
-  const Program program = compile(compose(pair, rank % 2), sum, true);
+  const Goal sum = sum_of_pair(rank);
+  const Program program = one_call(rank);
   ASSERT_TRUE(program.one_call);
   for (const ech_op op : {ECH_SUM, ECH_AVG}) {
     std::vector<Value> data(100, rank % 2 + 1), more = data;
@@ -207,6 +216,37 @@ void run_pair(int rank, Meeting& meeting) {
   EXPECT_EQ(group->last_sums(), 2u);
   EXPECT_EQ(group->buffers(), std::set<std::size_t>{0}) << "the operation is the call";
   meeting.everybody.arrive_and_wait();
+}
+
+// Operations that take the first lane only, between others that take them all.
+void run_on_first_lane(int rank, Meeting& meeting) {
+  const TurnedGroup* group = nullptr;
+  Engine engine = make_engine(rank, meeting, group);
+  const Program any = one_call(rank);
+  Program first = any;
+  first.under_way = 1;
+  const std::vector<const Program*> programs = {&first, &any, &first, &any, &any, &first, &first};
+  for (std::size_t k = 0; k < programs.size(); ++k) {
+    std::vector<Value> data(100, rank % 2 + 1);
+    Task task = test::task_on(data, sum_of_pair(rank), {programs[k], data.size()});
+    task.bytes = data.size() * sizeof(Value);
+    if (k % 2 == 0) {
+      engine.run(task);  // at once
+    } else {
+      Operation* operation = engine.start(task);
+      engine.wait(*operation);
+      engine.release(operation);
+    }
+    EXPECT_EQ(data, std::vector<Value>(100, 3)) << k;
+  }
+  EXPECT_EQ(group->lanes_used(), (std::vector{0, 1, 0, 1, 2, 0, 0}));
+  meeting.everybody.arrive_and_wait();
+}
+
+TEST(EngineTurns, OperationsTakeTheLanesOfTheirPlan) {
+  Meeting meeting;
+  test::run_threads(
+      kRanks, [&](int rank) { run_on_first_lane(rank, meeting); }, std::chrono::seconds(110));
 }
 
 TEST(EngineTurns, OfOneCallSayWhetherItsResultIsReadAgain) {
