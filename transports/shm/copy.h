@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,20 +12,20 @@
 
 namespace echelon::shm {
 
-// What memcpy is given at a time, so that it does not use the string instruction: less than glibc's
-// threshold.
-inline constexpr std::size_t kVectorCopy = 2048;
+// What memcpy may be given at a time. Larger copies glibc does by the string instruction where the
+// processor announces a fast one, from 2 KiB on or, with AVX-512, from more than 8. The last: all.
+inline constexpr std::array<std::size_t, 3> kCopyPieces = {2048, 8192, SIZE_MAX};
 
-// SIZE_MAX, or kVectorCopy where the string instruction is slow, which glibc takes for larger
-// copies where the processor announces a fast one. On AMD Zen 3 it runs at a fifth of the speed (10
-// instead of 50 GB/s) when the source begins on a page, as slots do, and the destination just
-// after. On an EPYC with AVX-512 it is quicker than vector instructions from 64 KiB on; to what
-// another core has read it may write without fetching it first. Measured at the first call in the
-// process, in some 50 us, with copies of 64 KiB. Thread-safe.
+// The one of them that is quickest. On AMD Zen 3 the string instruction runs at a fifth of the
+// speed (10 instead of 50 GB/s) when the source begins on a page, as slots do, and the destination
+// just after; on an Intel Xeon with AVX-512 at two thirds. On an EPYC with AVX-512 it is quicker
+// than vector instructions from 64 KiB on; to what another core has read it may write without
+// fetching it first. Measured at the first call in the process, in some 50 us, with copies of 64
+// KiB. Thread-safe.
 std::size_t copy_piece();
 
-// The rule of it, of copies of the same bytes in one piece and in pieces of kVectorCopy.
-std::size_t piece_by_time(double whole_seconds, double pieces_seconds);
+// The rule of it, by the time of the same copy in each of kCopyPieces.
+std::size_t piece_by_time(const std::array<double, kCopyPieces.size()>& seconds);
 
 inline void copy_in_pieces(std::byte* out, const std::byte* in, std::size_t bytes,
                            std::size_t piece) {
@@ -35,7 +36,7 @@ inline void copy_in_pieces(std::byte* out, const std::byte* in, std::size_t byte
 }
 
 inline void copy_block(std::byte* out, const std::byte* in, std::size_t bytes) {
-  copy_in_pieces(out, in, bytes, bytes <= kVectorCopy ? kVectorCopy : copy_piece());
+  copy_in_pieces(out, in, bytes, bytes <= kCopyPieces[0] ? kCopyPieces[0] : copy_piece());
 }
 
 // Brings a result into user memory. `streaming`: past the cache, for it will not be read soon.
