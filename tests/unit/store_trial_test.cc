@@ -75,6 +75,12 @@ TEST(StoreTrial, ChangesNothingForLessThanATenth) {
   EXPECT_EQ(only_finding(trial, kSmall, Time(1000), Time(899)), Finding::kPast);
 }
 
+TEST(StoreTrial, LeavesTheCacheToOthersForALittleMore) {
+  StoreTrial trial(0, kPaysResults);
+  EXPECT_EQ(only_finding(trial, kSmall, Time(1000), Time(1049)), Finding::kPast);
+  EXPECT_EQ(only_finding(trial, kSmall, Time(1000), Time(1051)), Finding::kCached);
+}
+
 // The first calls of each way find what the other has left, and the second half has an accident.
 TEST(StoreTrial, TakesTheLeastOfTheSecondHalf) {
   StoreTrial trial(0);

@@ -18,7 +18,8 @@ Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
       in_slot_bytes_(largest_in_slot()),
       sources_(team.size()),
       shares_(team.size()),
-      trial_(index) {
+      stores_trial_(index),
+      results_trial_(index, kPaysResults) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
 }
 
@@ -89,6 +90,7 @@ void Lane::plan() {
   if (work_.action == GroupAction::kAllreduce && variant_ != Variant::kOneShot) share();
   decide_streaming();
   decide_stores();
+  decide_results();
   show();
   const std::size_t slot = team_.segments[0].shape().slot_bytes;
   const Question call{work_.action, total_, team_.size(), variant_ == Variant::kRead};
@@ -116,18 +118,28 @@ void Lane::decide_streaming() {
 }
 
 void Lane::decide_stores() {
-  tries_ = false;
+  tried_ = Tried::kNothing;
   past_ = total_ >= thresholds_.past_from && thresholds_.past.value_or(false);
   // What the kernel reads is not loaded by others.
   if (total_ < thresholds_.past_from || thresholds_.past || variant_ == Variant::kRead) return;
   const StoreCall call{work_.action, total_};
-  const std::optional<bool> tried = trial_.begin(call);
+  const std::optional<bool> tried = stores_trial_.begin(call);
   past_ = tried ? *tried : team_.past_pays(call);
-  tries_ = tried.has_value();
-  if (tries_) begin_trial();
+  if (tried) begin_trial(Tried::kStores);
 }
 
-void Lane::begin_trial() {
+// Of results that do not fit into the cache, one trial at a time.
+void Lane::decide_results() {
+  if (!streaming_ || thresholds_.stream) return;
+  const StoreCall call{work_.action, total_};
+  std::optional<bool> tried;
+  if (tried_ == Tried::kNothing) tried = results_trial_.begin(call);
+  streaming_ = tried ? *tried : team_.results_bypass(call);
+  if (tried) begin_trial(Tried::kResults);
+}
+
+void Lane::begin_trial(Tried what) {
+  tried_ = what;
   const auto others = [&](const Region& share) {
     return share.owner != team_.self && !share.empty();
   };
@@ -207,7 +219,7 @@ bool Lane::advance() {
   if (busy_ && in_line_) return advance_in_line();
   const Step step = next();
   if (step == Step::kNone) return false;
-  if (!tries_) {
+  if (tried_ == Tried::kNothing) {
     take(step);
   } else {
     const auto began = Clock::now();
@@ -236,10 +248,14 @@ void Lane::take(Step step) {
 
 void Lane::end() {
   busy_ = false;
-  if (!tries_) return;
+  if (tried_ == Tried::kNothing) return;
+  const StoreCall call{work_.action, total_};
   std::optional<StoreTrial::Time> took;
   if (takes_) took = took_;
-  team_.note({work_.action, total_}, trial_.end(took));
+  if (tried_ == Tried::kStores)
+    team_.note(call, stores_trial_.end(took));
+  else
+    team_.note_results(call, results_trial_.end(took));
 }
 
 bool Lane::all_finished(std::uint64_t rounds) {

@@ -120,7 +120,9 @@ class Lane {
   void decide_streaming();
   bool streams(const Piece& piece) const;
   void decide_stores();
-  void begin_trial();
+  void decide_results();
+  enum class Tried : std::uint8_t { kNothing, kStores, kResults };
+  void begin_trial(Tried what);
   void take(Step step);
   void end();
   Step next();
@@ -182,19 +184,19 @@ class Lane {
   Variant variant_ = Variant::kOneShot;
   bool busy_ = false;
   bool planned_ = false;
-  bool in_line_ = false;      // the call goes in line
-  bool in_slot_ = false;      // with its bytes in the slots
-  RoleInLine role_;           // then
-  bool streaming_ = false;    // results bypass the cache
-  bool past_ = false;         // what the others load is written past the cache
-  bool tries_ = false;        // as a trial
-  ShownPair own_;             // how the others read our memory
-  std::size_t total_ = 0;     // bytes of the call
-  std::size_t block_ = 0;     // bytes of one owner in one round
-  std::size_t chunk_ = 0;     // bytes of one owner reduced in one step
-  std::uint64_t begin_ = 0;   // first round of the call
-  std::uint64_t end_ = 0;     // one past its last
-  std::uint64_t staged_ = 0;  // rounds staged, reduced, gathered, ever
+  bool in_line_ = false;           // the call goes in line
+  bool in_slot_ = false;           // with its bytes in the slots
+  RoleInLine role_;                // then
+  bool streaming_ = false;         // results bypass the cache
+  bool past_ = false;              // what the others load is written past the cache
+  Tried tried_ = Tried::kNothing;  // whether one of both is, or the other
+  ShownPair own_;                  // how the others read our memory
+  std::size_t total_ = 0;          // bytes of the call
+  std::size_t block_ = 0;          // bytes of one owner in one round
+  std::size_t chunk_ = 0;          // bytes of one owner reduced in one step
+  std::uint64_t begin_ = 0;        // first round of the call
+  std::uint64_t end_ = 0;          // one past its last
+  std::uint64_t staged_ = 0;       // rounds staged, reduced, gathered, ever
   std::uint64_t reduced_ = 0;
   std::uint64_t gathered_ = 0;
   std::uint64_t known_finished_ = 0;  // all members have finished at least this
@@ -208,7 +210,7 @@ class Lane {
   // the time of its steps, without waiting.
   bool stages_ = false, takes_ = false;
   StoreTrial::Time took_{};
-  StoreTrial trial_;
+  StoreTrial stores_trial_, results_trial_;
 };
 
 }  // namespace echelon::shm

@@ -43,12 +43,13 @@ void Lane::put(const Region& from, std::byte* slot) {
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
-  const auto began = tries_ ? Clock::now() : Clock::time_point();
+  const bool told = tried_ == Tried::kStores;
+  const auto began = told ? Clock::now() : Clock::time_point();
   const bool whole = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather;
   for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
     if (whole == (owner == team_.self))
       put(region(owner, staged_), whole ? slot : slot + owner * block_);
-  const auto took = tries_ ? Clock::now() - began : StoreTrial::Time();
+  const auto took = told ? Clock::now() - began : StoreTrial::Time();
   const Announced shown{own_, static_cast<std::uint32_t>(took.count())};
   std::memcpy(line.payload, &shown, sizeof shown);
   line.ready.store(flag(staged_), std::memory_order_release);
@@ -59,7 +60,7 @@ void Lane::stage() {
 // In a trial of who stages nothing: how long it took those who did, of members `first` to before
 // `last`, who are ready in that round. They write as slowly as they are made to.
 void Lane::count_staging(std::uint64_t round, int first, int last) {
-  if (!tries_ || stages_) return;
+  if (tried_ != Tried::kStores || stages_) return;
   StoreTrial::Time longest{};
   for (int m = first; m < last; ++m)
     if (m != team_.self) longest = std::max(longest, StoreTrial::Time(announced(m, round).staged));

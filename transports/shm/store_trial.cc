@@ -24,10 +24,6 @@ constexpr int kTrialsAtOnce = 2, kPause = 256;
 // A trial whose calls do not come any more is given up after so many others.
 constexpr int kMostOthers = 64;
 
-// Past the cache must take less than this part of the time. Between dies it was 0.3 to 0.6, and
-// what is as quick either way should not change from trial to trial.
-constexpr double kPays = 0.9;
-
 constexpr int kKept = 8;  // findings of a class
 
 }  // namespace
@@ -70,7 +66,7 @@ Finding StoreTrial::end(std::optional<Time> took) {
   if (++own.trials >= kTrialsAtOnce) own.pause = kPause;
   tried_.reset();
   if (std::ranges::max(least_) == Time::max()) return Finding::kUnknown;
-  return least_[1] < kPays * least_[0] ? Finding::kPast : Finding::kCached;
+  return least_[1] < pays_ * least_[0] ? Finding::kPast : Finding::kCached;
 }
 
 void StoreFindings::note(const StoreCall& call, Finding finding) {

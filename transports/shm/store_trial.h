@@ -7,6 +7,9 @@
 // in such a call, for they count alike. What they find may differ: each says it in its segment
 // (team.h), also for those who only write. docs/shm.md, "Past the cache".
 //
+// Likewise tried, by each member for itself: whether results that do not stay in the caches had
+// better bypass them. docs/shm.md, "Past the cache".
+//
 // Thread safety: none; the engine's thread only.
 #pragma once
 
@@ -33,12 +36,17 @@ int store_class(const StoreCall& call);
 
 enum class Finding : std::uint32_t { kUnknown, kCached, kPast };
 
+// Past the cache must take less than this part of the time. Of what others load: between dies it
+// was 0.3 to 0.6, and what is as quick either way should not change from trial to trial. Of
+// results: who leaves the cache to others may take a little longer.
+inline constexpr double kPaysOthers = 0.9, kPaysResults = 1.05;
+
 // Of one lane.
 class StoreTrial {
  public:
   using Time = std::chrono::nanoseconds;
 
-  explicit StoreTrial(int lane) : lane_(lane) {}
+  explicit StoreTrial(int lane, double pays = kPaysOthers) : lane_(lane), pays_(pays) {}
 
   // For every call that can go either way, when it starts: whether it goes past the cache, when it
   // is part of a trial. Then end() must follow.
@@ -57,6 +65,7 @@ class StoreTrial {
   bool goes_past() const { return (at_ / calls_per_way() + lane_) % 2 != 0; }
 
   const int lane_;  // lanes begin in different ways, so that nobody compares cold with warm
+  const double pays_;
   std::array<Class, kStoreClasses> classes_{};
   std::optional<StoreCall> tried_;  // nothing: there is no trial
   int at_ = 0;                      // calls of it so far

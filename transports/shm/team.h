@@ -56,6 +56,12 @@ class Team {
   // Whether writing past the cache pays for a third or more of those who know.
   bool past_pays(const StoreCall& call) const;
 
+  // The same of results, which concern nobody else; by the rule of choose.h until that is known.
+  void note_results(const StoreCall& call, Finding finding) { results_.note(call, finding); }
+  bool results_bypass(const StoreCall& call) const {
+    return finding_in(results_.word(), call) != Finding::kCached;
+  }
+
   // Whether every member can read every other's memory; unknown until all have tried.
   enum class Readable { kUnknown, kNo, kYes };
   Readable readable();
@@ -65,7 +71,7 @@ class Team {
 
   const std::vector<Member> members_;
   std::vector<BellLine*> bells_;
-  StoreFindings findings_;
+  StoreFindings findings_, results_;
   Readable readable_ = Readable::kUnknown;
 };
 
