@@ -3,8 +3,8 @@
 // that copy and add with the library's kernels and tell each other by flags. Staged: the other's
 // buffers cannot be read, and everything goes through slots. Streamed: the same, but slots are
 // written past the cache. Shared: the other's buffers can be read. Each number is of the block size
-// that is best for it. Copied: each only copies its input to its output, by the best of the ways to
-// copy, which is less than any allreduce can do. Usage: floor [bytes, such as 64KiB]...
+// that is best for it, with results in the cache or past it. Copied: each only copies its input to
+// its output, which is less than any allreduce can do. Usage: floor [bytes, such as 64KiB]...
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -23,7 +23,6 @@
 #include "lib/fabric/quantity.h"
 #include "lib/reduce/kernels.h"
 #include "lib/reduce/reduce.h"
-#include "transports/shm/choose.h"
 #include "transports/shm/copy.h"
 
 namespace echelon {
@@ -36,9 +35,7 @@ constexpr std::size_t kBlocks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 
 constexpr std::size_t kPiece = 8192;
 constexpr double kSeconds = 0.3;  // for one size of blocks
 
-enum class Way { kStaged, kStreamed, kShared, kCopied, kCopiedPastCache };
-
-bool copies(Way way) { return way == Way::kCopied || way == Way::kCopiedPastCache; }
+enum class Way { kStaged, kStreamed, kShared, kCopied };
 
 class Buffer {
  public:
@@ -82,8 +79,9 @@ struct Side {
 
 class Pair {
  public:
-  Pair(Way way, std::size_t bytes, std::size_t block)
-      : way_(way), half_(bytes / 2), block_(std::min(block, half_)) {
+  // `past`: the results go past the cache.
+  Pair(Way way, std::size_t bytes, std::size_t block, bool past)
+      : way_(way), half_(bytes / 2), block_(std::min(block, half_)), past_(past) {
     for (auto& side : sides_) side = std::make_unique<Side>(bytes, block_);
   }
 
@@ -103,7 +101,7 @@ class Pair {
         ++arrived;
         while (arrived < 2 * call) relax();
         const auto begin = Clock::now();
-        if (copies(way_))
+        if (way_ == Way::kCopied)
           copy(me);
         else
           allreduce(me);
@@ -127,7 +125,7 @@ class Pair {
   void copy(int me) {
     Side &mine = *sides_[me], &other = *sides_[1 - me];
     const std::uint64_t calls = mine.finished.rounds.load(std::memory_order_relaxed) + 1;
-    shm::deliver(mine.output.at(0), mine.input.at(0), 2 * half_, way_ == Way::kCopiedPastCache);
+    shm::deliver(mine.output.at(0), mine.input.at(0), 2 * half_, past_);
     mine.finished.raise(calls);
     other.finished.wait_for(calls);
   }
@@ -148,7 +146,6 @@ class Pair {
     return (round - begin) * block_;
   }
   std::size_t bytes(std::size_t offset) const { return std::min(block_, half_ - offset); }
-  bool streams() const { return 2 * half_ >= shm::Thresholds{}.stream; }
 
   void stage(int me, std::uint64_t round, std::uint64_t begin) {
     Side &mine = *sides_[me], &other = *sides_[1 - me];
@@ -172,7 +169,7 @@ class Pair {
       add_past_cache(in, result, mine.output.at(where), bytes(at));
     else
       add(in, result, bytes(at));
-    if (way_ == Way::kStaged) shm::deliver(mine.output.at(where), result, bytes(at), streams());
+    if (way_ == Way::kStaged) shm::deliver(mine.output.at(where), result, bytes(at), past_);
     mine.reduced.raise(round + 1);
   }
 
@@ -190,7 +187,7 @@ class Pair {
       const std::size_t some = std::min(kPiece, bytes - at);
       add({in.mine + at, in.other + at}, piece.data(), some);
       stream_copy(slot + at, piece.data(), some);
-      shm::deliver(out + at, piece.data(), some, streams());
+      shm::deliver(out + at, piece.data(), some, past_);
     }
   }
 
@@ -200,21 +197,27 @@ class Pair {
     other.reduced.wait_for(round + 1);
     const std::byte* const result =
         way_ != Way::kShared ? other.slots[2 + round % 2].at(0) : other.output.at(where);
-    shm::deliver(mine.output.at(where), result, bytes(at), streams());
+    shm::deliver(mine.output.at(where), result, bytes(at), past_);
     mine.finished.raise(round + 1);
   }
 
   const Way way_;
   const std::size_t half_, block_;
+  const bool past_;
   std::array<std::unique_ptr<Side>, 2> sides_;
 };
+
+double measure(Way way, std::size_t bytes, std::size_t block) {
+  return std::min(Pair(way, bytes, block, false).measure(),
+                  Pair(way, bytes, block, true).measure());
+}
 
 std::string best(Way way, std::size_t bytes) {
   double least = 1e9;
   std::size_t of = 0;
   for (const std::size_t block : kBlocks) {
     if (of != 0 && block > bytes / 2) break;
-    const double seconds = Pair(way, bytes, block).measure();
+    const double seconds = measure(way, bytes, block);
     if (seconds < least) of = std::min(block, bytes / 2);
     least = std::min(least, seconds);
   }
@@ -222,9 +225,7 @@ std::string best(Way way, std::size_t bytes) {
 }
 
 std::string copied(std::size_t bytes) {
-  const double seconds = std::min(Pair(Way::kCopied, bytes, kPage).measure(),
-                                  Pair(Way::kCopiedPastCache, bytes, kPage).measure());
-  return fmt::format("{:12.1f}", seconds * 1e6);
+  return fmt::format("{:12.1f}", measure(Way::kCopied, bytes, kPage) * 1e6);
 }
 
 int run(int argc, char** argv) {

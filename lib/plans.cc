@@ -111,7 +111,10 @@ Choice Plans::explain(const PlanKey& key) {
   const double bytes = static_cast<double>(key.bytes);
   choice.bytes = bytes;
   choice.bound = lower_bound(shape_, key.collective, bytes);
+  const Prediction told = choice.best.prediction;  // to the engine, for the class of sizes
   choice.best.prediction = predict(shape_, choice.best.recipe, key.collective, bytes);
+  choice.best.prediction.under_way = told.under_way;
+  choice.best.prediction.waits_for_network = told.waits_for_network;
   for (Candidate& c : choice.rejected)
     c.prediction = predict(shape_, c.recipe, key.collective, bytes);
   return choice;

@@ -53,9 +53,9 @@ struct GroupWork {
   std::uint64_t turn = 0;
   // Of the group that makes the call, for an engine that serves two of them, one inside the other.
   int members = 0;
-  // What decides whether results bypass the cache. Of an operation of several calls: bytes of the
-  // caller's buffers, the lanes that its calls use, and whether this call's outputs are not read
-  // again before it ends.
+  // What decides whether results may bypass the cache. Of an operation of several calls: bytes of
+  // the caller's buffers, the lanes that its calls use, and whether this call's outputs are not
+  // read again before it ends.
   std::size_t buffers = 0;  // 0: the operation is this call
   int lanes = 1;
   bool last = true;

@@ -86,7 +86,7 @@ std::size_t Engine::lanes_for(const Program& program) const {
 }
 
 // Leaves out the numbers of lanes that the program's segments do not use.
-std::size_t Engine::lane_for(const Program& program) {
+std::size_t Engine::skip_to_lane(const Program& program) {
   if (next_lane_ >= lanes_for(program)) {
     next_segment_ += lanes_.size() - next_lane_;
     next_lane_ = 0;
@@ -99,7 +99,7 @@ void Engine::admit() {
   while (!queue_.empty() && fence_ == nullptr) {
     Operation& operation = *queue_.front();
     if (!has_plan(operation)) return;
-    Segment& lane = *lanes_[lane_for(*operation.task_.program)];
+    Segment& lane = *lanes_[skip_to_lane(*operation.task_.program)];
     if (lane.active()) return;
     give_lane(lane, operation);
     if (operation.started_ == operation.segments_) queue_.pop_front();
@@ -309,7 +309,7 @@ void Engine::start_direct(const Task& task, int lane) {
 }
 
 void Engine::run_direct(const Task& task) {
-  const int lane = static_cast<int>(lane_for(*task.program));
+  const int lane = static_cast<int>(skip_to_lane(*task.program));
   take_number();
   const std::uint64_t sequence = next_sequence_++;
   direct_ = {&task, sequence, 0};

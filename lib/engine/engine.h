@@ -206,7 +206,7 @@ class Engine {
   void admit();
   bool has_plan(Operation& operation);
   std::size_t lanes_for(const Program& program) const;
-  std::size_t lane_for(const Program& program);
+  std::size_t skip_to_lane(const Program& program);
   void give_lane(Segment& lane, Operation& operation);
   bool advance_lanes();
   std::uint64_t take_number();

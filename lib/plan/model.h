@@ -97,8 +97,9 @@ struct Prediction {
   // longer than a rank that sleeps needs to be woken.
   bool waits_for_network = false;
   double message_time = 0;  // s that the network then takes for `message`
-  // Segments at once: what keeps the busiest resource busy, and no more than stay in caches. All
-  // there may be where ranks wait for the network: who wakes finds more to do.
+  // Segments at once: what keeps the busiest resource busy, and no more than stay in caches; one of
+  // large operations within a host (under_way.h). All there may be of small operations, and where
+  // ranks wait for the network: who wakes finds more to do.
   int under_way = kPipelineDepth;
 };
 

@@ -18,7 +18,7 @@ struct Pipelined {
 };
 
 // What all lanes touch stays in caches for operations that are smaller: one call in a host, others.
-inline constexpr double kFewOfHost = 64 << 10, kFewOfOthers = 128 << 10;
+inline constexpr double kSmallInHost = 64 << 10, kSmallElsewhere = 128 << 10;
 
 // A call in a host has nothing to overlap with. From here on one after the other is quickest.
 inline constexpr double kAlone = 256 << 10;
@@ -27,8 +27,8 @@ inline constexpr double kAlone = 256 << 10;
 // take is known less well, and not in caches.
 inline int segments_under_way(const Shape& shape, const Recipe& recipe, const Pipelined& work) {
   const bool one_call = shape.tiers.size() == 1 && recipe.algorithms.front() == Algorithm::kNative;
-  const bool few = work.operation < (one_call ? kFewOfHost : kFewOfOthers);
-  if (!shape.host_memory || few || !(work.busiest * kPipelineDepth > work.all))
+  const bool small = work.operation < (one_call ? kSmallInHost : kSmallElsewhere);
+  if (!shape.host_memory || small || !(work.busiest * kPipelineDepth > work.all))
     return kPipelineDepth;
   if (one_call && work.segment >= kAlone) return 1;
   return std::min(kPipelineDepth, 1 + static_cast<int>(std::ceil(work.all / work.busiest)));

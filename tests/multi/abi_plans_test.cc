@@ -52,6 +52,7 @@ TEST(SetAlgorithm, ChangesThePlanForWhatComesAfter) {
     }
     ASSERT_TRUE(ok(ech_comm_set_algorithm(comm.get(), nullptr)));
     EXPECT_NE(explain(comm.get(), 100'000)["reason"], "asked for");
+    EXPECT_EQ(explain(comm.get(), 200'000)["segments_under_way"], 1) << "as of 256 KiB";
     expect_right(comm.get());
     ASSERT_TRUE(ok(ech_wait(&request)));
     pending.check();

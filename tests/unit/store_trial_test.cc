@@ -42,15 +42,15 @@ Finding only_finding(StoreTrial& trial, const StoreCall& call, Time cached, Time
 
 TEST(StoreTrial, GoesBothWaysTwiceAndThenSeldom) {
   StoreTrial even(0), odd(1);
-  EXPECT_EQ(ways(even, kSmall, 20), "ccccppppccccpppp....");
-  EXPECT_EQ(ways(odd, kSmall, 20), "ppppccccppppcccc....");
+  EXPECT_EQ(ways(even, kSmall, 20), "ccccppppppppcccc....");
+  EXPECT_EQ(ways(odd, kSmall, 20), "ppppccccccccpppp....");
   EXPECT_EQ(ways(even, kSmall, 252), std::string(252, '.'));
   EXPECT_EQ(ways(even, kSmall, 10), "ccccpppp..");
 }
 
 TEST(StoreTrial, TakesFewerCallsThatAreLarge) {
   StoreTrial trial(0);
-  EXPECT_EQ(ways(trial, kLarge, 10), "ccppccpp..");
+  EXPECT_EQ(ways(trial, kLarge, 10), "ccppppcc..");
 }
 
 TEST(StoreTrial, IsOfTwoLanes) {
@@ -108,16 +108,16 @@ TEST(StoreTrial, IsOfOneKindOfCallAtATime) {
   const StoreCall other{GroupAction::kAllgather, kSmall.bytes}, near{kSmall.action, 65 << 10};
   EXPECT_EQ(ways(trial, kSmall, 3), "ccc");
   EXPECT_EQ(ways(trial, other, 2) + ways(trial, near, 2), "....");
-  EXPECT_EQ(ways(trial, kSmall, 14), "cppppccccpppp.");
+  EXPECT_EQ(ways(trial, kSmall, 14), "cppppppppcccc.");
   EXPECT_EQ(ways(trial, near, 1), ".") << "the same class";
-  EXPECT_EQ(ways(trial, kLarge, 10), "ccppccpp..");
+  EXPECT_EQ(ways(trial, kLarge, 10), "ccppppcc..");
 }
 
 TEST(StoreTrial, IsGivenUpWhenItsCallsDoNotCome) {
   StoreTrial trial(0);
   EXPECT_EQ(ways(trial, kSmall, 3), "ccc");
   EXPECT_EQ(ways(trial, kLarge, 64), std::string(64, '.'));
-  EXPECT_EQ(ways(trial, kLarge, 5), "ccppc");
+  EXPECT_EQ(ways(trial, kLarge, 5), "ccppp");
 }
 
 TEST(StoreTrial, GoesOnAmongManyOtherCalls) {

@@ -82,6 +82,7 @@ Way direct(const Thresholds& base, int) {
   return way;
 }
 
+// Beside the rule by sizes of caches, where without a file both ways are tried on the calls.
 Way stream(const Thresholds& base, int members) {
   Thresholds never = base, always = base;
   never.stream = kNever;

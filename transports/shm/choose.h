@@ -37,7 +37,7 @@ struct Thresholds {
   std::size_t direct = 64 << 10;      // from here on shared buffers are read in place
   std::size_t past_from = 4 << 10;    // from here on what others load may go past the cache
   std::optional<bool> past = {};      // whether it does; not set: tried (store_trial.h)
-  std::optional<std::size_t> stream = {};  // see stream_from(); not set: by `caches`
+  std::optional<std::size_t> stream = {};  // see stream_from(); not set: by `caches`, and tried
 };
 
 struct Question {
@@ -62,7 +62,8 @@ struct Extent {
 // does not fit there.
 std::size_t stream_from(int members, const Thresholds& thresholds);
 
-// Whether results bypass the cache: what is touched is as much as for such an allreduce.
+// Whether results bypass the cache, or may where that is tried: what is touched is as much as for
+// such an allreduce.
 bool bypasses_cache(const Extent& extent, const Thresholds& thresholds);
 
 }  // namespace echelon::shm

@@ -12,15 +12,15 @@
 
 namespace echelon::shm {
 
-// What memcpy may be given at a time. Larger copies glibc does by the string instruction where the
-// processor announces a fast one, from 2 KiB on or, with AVX-512, from more than 8. The last: all.
+// What memcpy may be given at a time. Where the processor announces a fast string instruction glibc
+// takes it above 2 KiB or, with AVX-512, above 8. The last: all at once.
 inline constexpr std::array<std::size_t, 3> kCopyPieces = {2048, 8192, SIZE_MAX};
 
 // The one of them that is quickest. On AMD Zen 3 the string instruction runs at a fifth of the
 // speed (10 instead of 50 GB/s) when the source begins on a page, as slots do, and the destination
 // just after; on an Intel Xeon with AVX-512 at two thirds. On an EPYC with AVX-512 it is quicker
 // than vector instructions from 64 KiB on; to what another core has read it may write without
-// fetching it first. Measured at the first call in the process, in some 50 us, with copies of 64
+// fetching it first. Measured at the first call in the process, in some 100 us, with copies of 64
 // KiB. Thread-safe.
 std::size_t copy_piece();
 

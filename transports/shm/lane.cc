@@ -130,7 +130,8 @@ void Lane::decide_stores() {
 
 // Of results that do not fit into the cache, one trial at a time.
 void Lane::decide_results() {
-  if (!streaming_ || thresholds_.stream) return;
+  const bool by_kernel = variant_ == Variant::kRead && !reduces();
+  if (!streaming_ || thresholds_.stream || by_kernel) return;
   const StoreCall call{work_.action, total_};
   std::optional<bool> tried;
   if (tried_ == Tried::kNothing) tried = results_trial_.begin(call);
@@ -147,7 +148,8 @@ void Lane::begin_trial(Tried what) {
   const bool all = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllreduce;
   const bool gathers_only = work_.action == GroupAction::kAllgather;
   stages_ = all || (gathers_only ? own : theirs);
-  takes_ = all || (gathers_only ? theirs : own);
+  const bool delivers_own = what == Tried::kResults && own && !is_in_place();
+  takes_ = all || (gathers_only ? theirs || delivers_own : own);
   took_ = {};
 }
 
@@ -248,14 +250,17 @@ void Lane::take(Step step) {
 
 void Lane::end() {
   busy_ = false;
-  if (tried_ == Tried::kNothing) return;
   const StoreCall call{work_.action, total_};
   std::optional<StoreTrial::Time> took;
   if (takes_) took = took_;
-  if (tried_ == Tried::kStores)
-    team_.note(call, stores_trial_.end(took));
-  else
-    team_.note_results(call, results_trial_.end(took));
+  switch (std::exchange(tried_, Tried::kNothing)) {
+    case Tried::kNothing:
+      return;
+    case Tried::kStores:
+      return team_.note_stores(call, stores_trial_.end(took));
+    case Tried::kResults:
+      return team_.note_results(call, results_trial_.end(took));
+  }
 }
 
 bool Lane::all_finished(std::uint64_t rounds) {

@@ -189,7 +189,7 @@ class Lane {
   RoleInLine role_;                // then
   bool streaming_ = false;         // results bypass the cache
   bool past_ = false;              // what the others load is written past the cache
-  Tried tried_ = Tried::kNothing;  // whether one of both is, or the other
+  Tried tried_ = Tried::kNothing;  // what the call is a trial of
   ShownPair own_;                  // how the others read our memory
   std::size_t total_ = 0;          // bytes of the call
   std::size_t block_ = 0;          // bytes of one owner in one round
@@ -206,8 +206,8 @@ class Lane {
   std::size_t gather_at_ = 0;         // bytes of the owner's region gathered
   std::size_t moved_ = 0;
 
-  // Of a trial: whether this member stages something for others and takes something from them, and
-  // the time of its steps, without waiting.
+  // Of a trial: whether this member stages something for others, and writes results that depend on
+  // the way; and the time of its steps, without waiting.
   bool stages_ = false, takes_ = false;
   StoreTrial::Time took_{};
   StoreTrial stores_trial_, results_trial_;

@@ -15,7 +15,7 @@ constexpr std::size_t kLarge = std::size_t{4} << 20;
 constexpr int kCallsOfLarge = 2, kCallsOfSmall = 4;
 
 // Of all lanes: so most calls go the better known way, also where there are few of a size. (Of
-// operations that use three lanes or two, two thirds or all are made on these.)
+// operations that use three lanes, two thirds are made on these, of those that use fewer all.)
 constexpr int kLanes = 2;
 
 // Such a lane makes so many trials of a class one after another, then one in so many calls.
@@ -32,6 +32,10 @@ int store_class(const StoreCall& call) {
   const int doublings = std::bit_width(call.bytes / kFirstClass) - 1;
   const int size = std::clamp(doublings / 2, 0, kSizeClasses - 1);
   return call.action == GroupAction::kAllgather ? kSizeClasses + size : size;
+}
+
+bool StoreTrial::goes_past() const {
+  return (at_ / calls_per_way() + lane_ + classes_[store_class(*tried_)].trials) % 2 != 0;
 }
 
 int StoreTrial::calls_per_way() const {

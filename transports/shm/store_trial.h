@@ -52,8 +52,8 @@ class StoreTrial {
   // is part of a trial. Then end() must follow.
   std::optional<bool> begin(const StoreCall& call);
 
-  // What that call took this member; nothing when it took nothing from others. Returns a finding
-  // when the trial is over and there is one.
+  // What that call took this member; nothing when the way made no difference to it. Returns a
+  // finding when the trial is over and there is one.
   Finding end(std::optional<Time> took);
 
  private:
@@ -62,9 +62,11 @@ class StoreTrial {
     int pause = 0;   // calls until the next one
   };
   int calls_per_way() const;
-  bool goes_past() const { return (at_ / calls_per_way() + lane_) % 2 != 0; }
+  bool goes_past() const;
 
-  const int lane_;  // lanes begin in different ways, so that nobody compares cold with warm
+  // Lanes begin in different ways, and so does each trial of a class, so that not always the same
+  // way is compared cold.
+  const int lane_;
   const double pays_;
   std::array<Class, kStoreClasses> classes_{};
   std::optional<StoreCall> tried_;  // nothing: there is no trial

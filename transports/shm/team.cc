@@ -52,9 +52,9 @@ Team::Readable Team::readable() {
   return readable_ = all ? Readable::kYes : Readable::kNo;
 }
 
-void Team::note(const StoreCall& call, Finding finding) {
-  findings_.note(call, finding);
-  bells_[self]->finds.store(findings_.word(), std::memory_order_relaxed);
+void Team::note_stores(const StoreCall& call, Finding finding) {
+  stores_.note(call, finding);
+  bells_[self]->finds.store(stores_.word(), std::memory_order_relaxed);
 }
 
 bool Team::past_pays(const StoreCall& call) const {

@@ -51,7 +51,7 @@ class Team {
   }
 
   // What a trial with such calls has found, of this member. Tells the others.
-  void note(const StoreCall& call, Finding finding);
+  void note_stores(const StoreCall& call, Finding finding);
 
   // Whether writing past the cache pays for a third or more of those who know.
   bool past_pays(const StoreCall& call) const;
@@ -71,7 +71,7 @@ class Team {
 
   const std::vector<Member> members_;
   std::vector<BellLine*> bells_;
-  StoreFindings findings_, results_;
+  StoreFindings stores_, results_;
   Readable readable_ = Readable::kUnknown;
 };
 
