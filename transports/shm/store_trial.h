@@ -5,7 +5,7 @@
 // topology: ranks move, and virtual machines do not say. Tried, on the calls themselves: some lanes
 // make a few calls of one kind either way and compare what they took. All members go the same way
 // in such a call, for they count alike. What they find may differ: each says it in its segment
-// (team.h), also for those who only write. docs/shm.md, "Past the cache".
+// (team.h), also for those who only write.
 //
 // Likewise tried, by each member for itself: whether results that do not stay in the caches had
 // better bypass them. docs/shm.md, "Past the cache".
