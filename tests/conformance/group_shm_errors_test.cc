@@ -298,6 +298,22 @@ TEST(Rounds, AreFewOfTwoAndMoreOfOthers) {
   EXPECT_EQ(shm::SegmentShape{}.slot_bytes, 512u << 10);
 }
 
+// KiB: one copies in while the other copies out.
+TEST(Rounds, AreSmallWhereOneOfTwoOwnsAll) {
+  using shm::Variant;
+  const auto block = [](GroupAction action, int members, std::size_t share, std::size_t total) {
+    const shm::Question call{action, total << 10, members, false};
+    return shm::block_of_round(call, Variant::kStaged, share << 10, 512 << 10) >> 10;
+  };
+  EXPECT_EQ(block(GroupAction::kAllgather, 2, 63, 63), 512u) << "a single round";
+  EXPECT_EQ(block(GroupAction::kAllgather, 2, 64, 64), 32u);
+  EXPECT_EQ(block(GroupAction::kAllgather, 2, 1024, 1024), 64u);
+  EXPECT_EQ(block(GroupAction::kReduceScatter, 2, 64, 64), 32u);
+  EXPECT_EQ(block(GroupAction::kReduceScatter, 2, 1024, 1024), 64u);
+  EXPECT_EQ(block(GroupAction::kAllgather, 2, 64, 128), 512u) << "both own and read";
+  EXPECT_EQ(block(GroupAction::kAllgather, 4, 1024, 1024), 512u) << "more share cores";
+}
+
 // Of an allreduce, KiB, where the third-level cache is so large.
 TEST(Rounds, StayInTheCache) {
   const auto slot = [](std::size_t cache, std::size_t bytes, int members = 2) {

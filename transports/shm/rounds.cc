@@ -16,11 +16,26 @@ constexpr std::size_t kRoundsOfTwo = 2, kRoundsOfMore = 16;
 // that share a core stage while others add up. Measured: bench/RESULTS.md, "two rounds at least".
 constexpr std::size_t kTwoRoundsFrom = 16 << 10;
 
+// Of two members one copies into slots while the other takes out of them, where one owns all: in
+// two rounds from kCutFrom on, and in as many of so much as there are beyond that. More members,
+// who share cores, would only wait more often. Measured: bench/RESULTS.md, "one owner of two".
+constexpr std::size_t kCutFrom = 64 << 10, kRoundOfOneOwner = 64 << 10;
+
 // Two members have four slots each, of a lane, in a cache that holds 64 slots; more members, who
 // share cores, have larger blocks. Measured: bench/RESULTS.md, "a cache of 8 MiB" and "smaller
 // slots for more than two".
 constexpr std::size_t kShareOfPair = 64, kShareOfMore = 32;
 constexpr std::size_t kLeastInUse = 64 << 10;
+
+// The smallest block of which two hold so many bytes.
+std::size_t half_of(std::size_t bytes) { return line_multiple((bytes + 1) / 2 + kLine - 1); }
+
+// At most in a round, where nobody adds up and gathers in turns.
+std::size_t most_in_round(const Question& call, std::size_t share) {
+  const bool one_of_two = call.members == 2 && share == call.bytes;
+  if (!one_of_two || share < kCutFrom) return SIZE_MAX;
+  return std::min(kRoundOfOneOwner, half_of(share));
+}
 
 }  // namespace
 
@@ -38,15 +53,15 @@ std::size_t slot_in_use(const Question& call, const Thresholds& thresholds, std:
 
 std::size_t block_of_round(const Question& call, Variant variant, std::size_t share,
                            std::size_t slot) {
-  if (variant == Variant::kOneShot || call.action == GroupAction::kAllgather)
-    return line_multiple(slot);
-  const std::size_t block = line_multiple(slot / call.members);  // a slot holds one of each owner
+  if (variant == Variant::kOneShot) return line_multiple(slot);
+  const bool one_in_slot = call.action == GroupAction::kAllgather;  // else one of each owner
+  const std::size_t block = line_multiple(one_in_slot ? slot : slot / call.members);
+  if (call.action != GroupAction::kAllreduce) return std::min(block, most_in_round(call, share));
   const std::size_t rounds = call.members > 2 ? kRoundsOfMore : kRoundsOfTwo;
-  const bool in_turns = call.action == GroupAction::kAllreduce;
-  if (!in_turns || share >= rounds * block) return block;
+  if (share >= rounds * block) return block;
   const std::size_t half = line_multiple(block / 2);
   if (call.members <= 2 || share < kTwoRoundsFrom) return half;
-  return std::min(half, line_multiple((share + 1) / 2 + kLine - 1));
+  return std::min(half, half_of(share));
 }
 
 }  // namespace echelon::shm
