@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <utility>
 
 #include "lib/base/error.h"
@@ -44,6 +45,8 @@ void mount_sysfs() {
 }
 
 void set_network_defaults() {
+  // Linux's own, not what this machine has chosen. Kept as it is in a kernel that has no cubic.
+  std::ofstream("/proc/sys/net/ipv4/tcp_congestion_control") << "cubic";
   // Two NICs of one host share a switch: each must answer for its own address only.
   write_file("/proc/sys/net/ipv4/conf/all/arp_ignore", "1");
   write_file("/proc/sys/net/ipv4/conf/all/arp_announce", "2");

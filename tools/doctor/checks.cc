@@ -23,6 +23,7 @@ constexpr Check kChecks[] = {
     {"fabric", check_fabric},
     {"nics", check_nics},
     {"nic-balance", check_nic_balance},
+    {"congestion", check_congestion},
     {"ucx", check_ucx},
     {"transports", check_transports},
     {"cuda", check_cuda},

@@ -48,6 +48,7 @@ Finding check_loopback(const View& view);  // checks_network.cc
 Finding check_fabric(const View& view);
 Finding check_nics(const View& view);
 Finding check_nic_balance(const View& view);
+Finding check_congestion(const View& view);
 Finding check_ucx(const View& view);
 Finding check_transports(const View& view);
 

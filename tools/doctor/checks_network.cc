@@ -165,6 +165,15 @@ Finding check_nic_balance(const View& view) {
                "see why it is slow (ethtool), or name the NICs to use in ECHELON_NICS");
 }
 
+Finding check_congestion(const View& view) {
+  const std::string used = view.text("/proc/sys/net/ipv4/tcp_congestion_control");
+  if (used.empty()) return ok("cannot be read");
+  if (!used.starts_with("bbr") || view.job.hosts == 1) return ok(used);
+  return costs(used,
+               "it paces what is sent, which takes processor time, and is made for other networks",
+               "sysctl net.ipv4.tcp_congestion_control=cubic, where ranks talk over TCP");
+}
+
 Finding check_ucx(const View& view) {
   const UcxVersions& ucx = view.probes.ucx;
   if (ucx.loaded.empty()) {

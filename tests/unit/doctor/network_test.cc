@@ -49,6 +49,19 @@ TEST(Nics, NoneIsNoHarmToASingleHost) {
   EXPECT_EQ(said(check_nics(host.view)), "broken: none that is up and has an address; down: eth0");
 }
 
+TEST(Congestion, BbrCostsBetweenHosts) {
+  FakeHost host;
+  host.view.job.hosts = 2;
+  EXPECT_EQ(said(check_congestion(host.view)), "ok: cannot be read");
+  const std::string control = "/proc/sys/net/ipv4/tcp_congestion_control";
+  host.put(control, "cubic\n");
+  EXPECT_EQ(said(check_congestion(host.view)), "ok: cubic");
+  host.put(control, "bbr\n");
+  EXPECT_EQ(said(check_congestion(host.view)), "costs: bbr");
+  host.view.job.hosts = 1;
+  EXPECT_EQ(check_congestion(host.view).verdict, Verdict::kOk);
+}
+
 TEST(NicBalance, UnequalOnesCost) {
   FakeHost host;
   EXPECT_EQ(check_nic_balance(host.view).verdict, Verdict::kOk);
