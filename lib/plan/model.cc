@@ -12,12 +12,14 @@
 namespace echelon {
 namespace {
 
-constexpr double kPiece = 32 << 10;  // bytes in which messages go over sockets
+constexpr double kPiece = 128 << 10;  // bytes in which messages go over sockets
 
 // How much longer the bytes of a segment take that leaves the caches before it is sent on, a tenth
-// for each doubling: bench/RESULTS.md, "small segments and leaders".
-double out_of_cache(double segment) {
-  return 1 + 0.1 * std::clamp(std::log2(segment / (128 << 10)), 0.0, 2.0);
+// for each doubling of what the ranks of a host have of it: bench/RESULTS.md, "small segments and
+// leaders" and "pieces of 130 KiB".
+double out_of_cache(double segment, const TierShape& host) {
+  const int ranks = is_served_as_one(host.kind) ? host.most_children : 1;
+  return 1 + 0.1 * std::clamp(std::log2(segment * std::max(2, ranks) / (512 << 10)), 0.0, 2.0);
 }
 
 // Of ranks that wait for the network: for how much of the time processors are busy, at most, and
@@ -241,7 +243,7 @@ class Model {
   double cpus() const { return shape_.cpus_per_rank * shape_.size; }
 
   double work_of_bytes(const TierShape& tier, double bytes) const {
-    const double price = shape_.busy_byte * out_of_cache(segment_);
+    const double price = shape_.busy_byte * out_of_cache(segment_, shape_.tiers[0]);
     return tier.link.kind == LinkKind::kEthernet ? bytes * price : 0;
   }
 

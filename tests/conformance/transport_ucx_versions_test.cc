@@ -31,10 +31,9 @@ extern "C" ucs_status_t ucp_config_modify(ucp_config_t*, const char* name, const
 namespace echelon {
 namespace {
 
-std::map<std::string, std::string> settings_of(unsigned version) {
+std::map<std::string, std::string> settings_of(unsigned version, UcxConfig config = {}) {
   minor = version;
   settings.clear();
-  UcxConfig config;
   config.tls = "tcp";
   open_ucx(config);
   return settings;
@@ -53,6 +52,25 @@ TEST(UcxSettings, OfTcpGoWithItsNameFrom117On) {
   EXPECT_EQ(names.count("TX_SEG_SIZE"), 0u);
   ASSERT_EQ(names.count("TCP_CONN_NB"), 1u);
   EXPECT_EQ(names.at("TCP_CONN_NB"), "y");
+}
+
+// With BBR or without, and with an RDMA device, where none is set.
+TEST(UcxSettings, WhatIsSentFitsWhatIsReceived) {
+  const auto names = settings_of(16);
+  if (names.count("RX_SEG_SIZE") != 0) {
+    EXPECT_EQ(names.at("RX_SEG_SIZE"), "132kb");
+    EXPECT_EQ(names.at("TX_SEG_SIZE"), "130kb");
+  } else if (names.count("TX_SEG_SIZE") != 0) {
+    EXPECT_EQ(names.at("TX_SEG_SIZE"), "33kb");
+  }
+}
+
+TEST(UcxSettings, WhatTheUserReceivesIsLeftAlone) {
+  UcxConfig config;
+  config.user_set = [](std::string_view name) { return name == "UCX_TCP_RX_SEG_SIZE"; };
+  const auto names = settings_of(16, config);
+  EXPECT_EQ(names.count("RX_SEG_SIZE"), 0u);
+  if (names.count("TX_SEG_SIZE") != 0) EXPECT_EQ(names.at("TX_SEG_SIZE"), "33kb");
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ TEST(CrowdedPlans, CompareRecipesByTheirQuickestSegment) {
 TEST(CrowdedPlans, TakeTheSmallestSegmentOfThoseAlike) {
   Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 8;
-  shape.busy_message = 2.8e-6;
+  shape.busy_message = 0.3e-6;
   const double bytes = 64 << 20;
   const auto taken = [&] {
     return to_text(choose(shape, ECH_ALLREDUCE, bytes, parse_recipe("native/ring")).best.recipe);
@@ -159,7 +159,7 @@ TEST(CrowdedPlans, TakeTheSmallestSegmentOfThoseAlike) {
   EXPECT_GT(time_of(shape, "native/ring@128KiB", ECH_ALLREDUCE, bytes),
             time_of(shape, "native/ring@256KiB", ECH_ALLREDUCE, bytes));
   EXPECT_EQ(taken(), "native/ring@128KiB");
-  shape.busy_message = 13e-6;
+  shape.busy_message = 1e-6;
   EXPECT_EQ(taken(), "native/ring@256KiB");
 }
 
@@ -170,9 +170,10 @@ TEST(CrowdedPlans, HaveFewRanksAtWork) {
     shape.cpus_per_rank = cpus / shape.size;
     return to_text(choose(shape, ECH_ALLREDUCE, 16 << 20).best.recipe);
   };
-  EXPECT_EQ(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 2), "leader:native/halving_doubling@128KiB");
-  EXPECT_EQ(plan({{2, 2}, {2}, {}, 1e12}, 2), "leader:native/ring@128KiB") << "two are no chain";
-  EXPECT_EQ(plan({{1, 1, 1, 1}, {4}, {}, 1e12}, 2), "halving_doubling@128KiB") << "ring is one";
+  EXPECT_EQ(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 2), "leader:native/halving_doubling@256KiB");
+  EXPECT_EQ(plan({{2, 2}, {2}, {}, 1e12}, 2), "leader:native/ring@256KiB") << "two are no chain";
+  EXPECT_EQ(plan({{1, 1, 1, 1}, {4}, {}, 1e12}, 2), "halving_doubling@256KiB") << "ring is one";
+  EXPECT_EQ(plan({{4, 4}, {2}, {}, 1e12}, 2), "leader:native/ring@128KiB") << "four fill caches";
   EXPECT_TRUE(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 8).starts_with("native/"));
 }
 
@@ -209,7 +210,8 @@ TEST(CrowdedPlans, AreMeteredByLeadersWhereTheyWaitForTheNetwork) {
     shape.cpus_per_rank = 2.0 / 4;
     Plans plans(shape, 0, std::nullopt);
     const Plan& plan = plans.get({ECH_ALLREDUCE, 16 << 20, 0});
-    EXPECT_EQ(to_text(plan.choice.best.recipe), "leader:native/ring@128KiB");
+    EXPECT_EQ(to_text(plan.choice.best.recipe),
+              network == 1 ? "leader:native/ring@128KiB" : "leader:native/ring@256KiB");
     EXPECT_EQ(plan.cut.copies_tell, network == 1);
     EXPECT_EQ(plan.cut.waits_for_network, network == 1);
     EXPECT_EQ(plan.cut.message_time.count() > 0, network == 1);
@@ -230,7 +232,7 @@ TEST(CrowdedPlans, UseAllNics) {
               0.01 * least);
 }
 
-// A ring is as good as halving and doubling there, and comes before it in the list.
+// A ring is about as good as halving and doubling there, and comes before it in the list.
 TEST(CrowdedPlans, HaveNoRingOfFour) {
   Shape shape = make_shape(layout_of({{1, 1, 1, 1}, {4}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 4;
@@ -238,7 +240,7 @@ TEST(CrowdedPlans, HaveNoRingOfFour) {
     return choose(shape, collective, 64 << 20).best.recipe.algorithms.back();
   };
   EXPECT_LT(quickest(shape, parse_recipe("ring"), 64 << 20),
-            1.05 * quickest(shape, parse_recipe("halving_doubling"), 64 << 20));
+            1.06 * quickest(shape, parse_recipe("halving_doubling"), 64 << 20));
   EXPECT_EQ(taken(ECH_ALLREDUCE), Algorithm::kHalvingDoubling);
   EXPECT_EQ(taken(ECH_REDUCE_SCATTER), Algorithm::kRing) << "as the list has it";
 }
@@ -258,14 +260,14 @@ TEST(CrowdedPlans, CountBlocksThatLieApart) {
   Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {4}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 8;
   shape.crowded_wait = shape.message_overhead = 0;
-  const double bytes = 16 << 20, further = 128 * 12;  // pieces: 12 of 24 messages in a segment
+  const double bytes = 16 << 20, further = 128 * 21;  // pieces: 3 for 24 messages in a segment
   for (const char* plan : {"native/ring@128KiB", "native/halving_doubling@128KiB",
                            "leader:native/ring@128KiB", "leader:native/halving_doubling@128KiB"})
     for (const ech_collective c : {ECH_REDUCE_SCATTER, ECH_ALLGATHER}) {
       shape.busy_message = 13e-6;
       const double time = time_of(shape, plan, c, bytes);
       shape.busy_message = 26e-6;
-      EXPECT_NEAR(time_of(shape, plan, c, bytes) - time, further * 13e-6 / 2, 1e-4) << plan;
+      EXPECT_NEAR(time_of(shape, plan, c, bytes) - time, further * 13e-6 / 2, 2e-4) << plan;
     }
 }
 
@@ -292,8 +294,8 @@ TEST(CrowdedPlans, KeepARankToOneCpu) {
   EXPECT_LT(time_of(shape, "native/ring@128KiB", ECH_ALLREDUCE, bytes), own);
 }
 
-// Messages of 32 KiB cost what their bytes do. In half the size there are 24 more in a segment of
-// 64 KiB, of which twelve are more than its pieces.
+// A segment of 128 KiB has 24 messages of 32 KiB, for bytes that fill six pieces. Two of half the
+// size have 24 more for as many bytes.
 TEST(CrowdedPlans, PayForMessagesOfLessThanAPiece) {
   Shape shape = make_shape(layout_of({{1, 1, 1, 1}, {4}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 4;
@@ -302,12 +304,12 @@ TEST(CrowdedPlans, PayForMessagesOfLessThanAPiece) {
   const auto time = [&](const char* plan) {
     return time_of(shape, plan, ECH_ALLREDUCE, 128 << 20);
   };
-  const double whole = time("ring@128KiB"), further = 2048 * 12;
-  EXPECT_NEAR(whole, 6 * (128 << 20) * 0.8e-9 / 2, 0.01 * whole);
+  const double whole = time("ring@128KiB"), further = 1024 * 24;
+  EXPECT_NEAR(whole, 6 * (128 << 20) * 0.8e-9 / 2 + 1024 * 18 * 13e-6 / 2, 0.01 * whole);
   EXPECT_NEAR(time("ring@64KiB") - whole, further * 13e-6 / 2, 0.01 * whole);
 }
 
-// A tenth for a doubling, as far as 512 KiB.
+// A tenth for a doubling, as far as 1 MiB.
 TEST(CrowdedPlans, PayMoreForBytesOutOfTheCache) {
   Shape shape = make_shape(layout_of({{1, 1, 1}, {3}, {}, 1e12}), true);
   shape.cpus_per_rank = 2.0 / 3;
@@ -315,9 +317,9 @@ TEST(CrowdedPlans, PayMoreForBytesOutOfTheCache) {
   shape.reduce_speed = 1e15;
   const double bytes = 256 << 20, all = 4 * bytes * 0.8e-9 / 2;
   const auto time = [&](const char* plan) { return time_of(shape, plan, ECH_ALLREDUCE, bytes); };
-  EXPECT_NEAR(time("ring@128KiB"), all, 0.01 * all);
-  EXPECT_NEAR(time("ring@256KiB"), 1.1 * all, 0.01 * all);
-  EXPECT_NEAR(time("ring@1MiB"), 1.2 * all, 0.01 * all);
+  EXPECT_NEAR(time("ring@256KiB"), all, 0.01 * all);
+  EXPECT_NEAR(time("ring@512KiB"), 1.1 * all, 0.01 * all);
+  EXPECT_NEAR(time("ring@2MiB"), 1.2 * all, 0.01 * all);
 }
 
 // There a rank's own work, with messages and additions, can be the limit, too.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "lib/base/descriptors.h"
 #include "lib/base/join.h"
@@ -85,12 +86,22 @@ class Settings {
   ucp_config_t* settings_ = nullptr;
 };
 
+// Whether new connections begin with a congestion control of the BBR family.
+bool has_bbr() {
+  std::string name;
+  std::ifstream("/proc/sys/net/ipv4/tcp_congestion_control") >> name;
+  return name.starts_with("bbr");
+}
+
 // When a connection breaks while a zero-copy send over TCP is under way, UCX 1.13 ends that send
 // twice and dies of an assertion (uct_iface.h, comp->count > 0): one rank's death would be that of
-// its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md).
-void avoid_zero_copy(Settings& settings) {
+// its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md), which
+// what is received has to hold.
+void avoid_zero_copy(const UcxConfig& config, Settings& settings) {
   settings.set("ZCOPY_THRESH", "inf");
-  settings.set_tcp("TX_SEG_SIZE", "33kb");
+  const bool small = has_bbr() || is_set(config, "UCX_TCP_RX_SEG_SIZE");
+  if (!small) settings.set_tcp("RX_SEG_SIZE", "132kb");
+  settings.set_tcp("TX_SEG_SIZE", small ? "33kb" : "130kb");
 }
 
 void apply(const UcxConfig& config, Settings& settings) {
@@ -105,7 +116,7 @@ void apply(const UcxConfig& config, Settings& settings) {
   settings.set_tcp("MAX_POLL", "1");
   // A blocking connect() to a host that is cut off would take minutes.
   settings.set_tcp("CONN_NB", "y");
-  if (!has_rdma()) avoid_zero_copy(settings);
+  if (!has_rdma()) avoid_zero_copy(config, settings);
   settings.set("MAX_EAGER_RAILS", std::to_string(config.rails));
   settings.set("MAX_RNDV_RAILS", std::to_string(config.rails));
   // Silent peers are for the communicator's heartbeat; this one costs a system call per sleep.
