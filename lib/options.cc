@@ -212,13 +212,18 @@ Options read_options(const Lookup& lookup) {
       throw invalid(fmt::format("{}: {}", variable, e.what()));
     }
   }
+  for (const char* variable : {"UCX_RX_SEG_SIZE", "UCX_TCP_RX_SEG_SIZE"})
+    if (const char* value = lookup(variable)) options.ucx_receive_size = value;
   return options;
 }
 
+// UCX does not check whether what another rank sends at once fits into the buffer for it.
 std::string settings_to_agree_on(const Options& o) {
-  return fmt::format("plan \"{}\", probe {}, single copy {}, timeline {}, registered memory {}",
-                     o.algorithm, o.probe ? 1 : 0, o.single_copy, o.timeline.empty() ? "off" : "on",
-                     o.nccl_register ? 1 : 0);
+  return fmt::format(
+      "plan \"{}\", probe {}, single copy {}, timeline {}, registered memory {}, "
+      "UCX_TCP_RX_SEG_SIZE \"{}\"",
+      o.algorithm, o.probe ? 1 : 0, o.single_copy, o.timeline.empty() ? "off" : "on",
+      o.nccl_register ? 1 : 0, o.ucx_receive_size);
 }
 
 std::span<const OptionRow> option_table() {

@@ -40,6 +40,7 @@ struct Options {
   std::string slurm_address;         // where Slurm's topology puts this host: "core.leaf3.node17"
   std::string machine;               // whose CPUs this rank uses; "": by the kernel's boot id
   std::string slurm_pattern;         // and what the parts of it are: "switch.switch.node"
+  std::string ucx_receive_size;      // of a buffer of UCX's TCP, where the user has set it
 };
 
 // Defaults overlaid with what `lookup` (usually getenv) knows. Throws ECH_ERR_INVALID naming the

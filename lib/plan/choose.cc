@@ -21,10 +21,10 @@ constexpr std::size_t kLargestSegment = 16 << 20;
 constexpr double kSmallestMessage = 16 << 10;
 constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
 
-// Smaller ones are for allreduces of so many bytes only that wait for the network in messages of a
-// whole piece (kPiece of model.cc): bench/RESULTS.md, "Segments of 64 KiB".
+// Smaller ones are for allreduces of so many bytes only that wait for the network in messages that
+// are not short: bench/RESULTS.md, "Segments of 64 KiB".
 constexpr std::size_t kSmallestSegment = kUsualSegment / 2;
-constexpr double kSmallestFrom = 1 << 20, kSmallestTo = 4 << 20, kWholeMessage = 32 << 10;
+constexpr double kSmallestFrom = 1 << 20, kSmallestTo = 4 << 20, kLongMessage = 32 << 10;
 
 // What a tier, the last or another, does in `collective`.
 std::vector<GroupAction> actions(ech_collective collective, bool last) {
@@ -201,7 +201,7 @@ bool calm(const Candidate& c) {
 
 // Whether an allreduce may have the smallest segments, given what is predicted for those.
 bool suits_smallest(const Prediction& p) {
-  return p.waits_for_network && p.message >= kWholeMessage;
+  return p.waits_for_network && p.message >= kLongMessage;
 }
 
 // The recipe with the segment size that serves it best. Of sizes alike the smallest that is calm,

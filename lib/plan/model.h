@@ -59,7 +59,7 @@ struct Shape {
   // leaders").
   double crowded_wait = 21e-6;
   double busy_message = 13e-6;  // over sockets only for what it is shorter than a piece
-  double busy_byte = 0.8e-9;    // of small segments; out_of_cache() for others
+  double busy_byte = 0.8e-9;    // but for those that leave the caches: out_of_cache()
   double cpus_per_rank = 1;     // as in Layout
   std::optional<Link> staging;  // Layout::staging
   // A call over all ranks, by the recipe "native" alone: its latency, and the narrowest network

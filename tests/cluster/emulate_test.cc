@@ -56,7 +56,7 @@ TEST_F(Emulate, HostsShareNothingThatLibrariesLookAt) {
   }
   EXPECT_EQ(said(cluster, 0, "hostname"), "host0\n");
   EXPECT_EQ(said(cluster, 1, "ls /sys/class/net"), "eth0\nlo\n");
-  const std::string control = "cd /proc/sys/net/ipv4; if grep -q cubic tcp_available*control; ";
+  const std::string control = "cd /proc/sys/net/ipv4; if grep -q cubic tcp_allowed*control; ";
   EXPECT_EQ(said(cluster, 1, control + "then cat tcp_congestion_control; else echo cubic; fi"),
             "cubic\n");
   const std::string allowed = "grep Cpus_allowed_list: /proc/self/status";

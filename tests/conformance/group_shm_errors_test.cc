@@ -314,6 +314,20 @@ TEST(Rounds, AreSmallWhereOneOfTwoOwnsAll) {
   EXPECT_EQ(block(GroupAction::kAllgather, 4, 1024, 1024), 512u) << "more share cores";
 }
 
+TEST(Rounds, AreTwoOfOneOwnerOfWhatIsNotEven) {
+  for (const std::size_t share : {65537, 70001, 100001})
+    for (const GroupAction action : {GroupAction::kAllgather, GroupAction::kReduceScatter}) {
+      const shm::Question call{action, share, 2, false};
+      const std::size_t block = shm::block_of_round(call, shm::Variant::kStaged, share, 512 << 10);
+      EXPECT_LT(block, share);
+      EXPECT_GE(2 * block, share);
+      EXPECT_EQ(block % shm::kLine, 0u);
+    }
+  const shm::Question call{GroupAction::kReduceScatter, 1 << 20, 2, false};
+  EXPECT_EQ(shm::block_of_round(call, shm::Variant::kStaged, 1 << 20, 64 << 10), 32u << 10)
+      << "half of a slot";
+}
+
 // Of an allreduce, KiB, where the third-level cache is so large.
 TEST(Rounds, StayInTheCache) {
   const auto slot = [](std::size_t cache, std::size_t bytes, int members = 2) {

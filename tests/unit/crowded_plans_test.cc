@@ -173,7 +173,9 @@ TEST(CrowdedPlans, HaveFewRanksAtWork) {
   EXPECT_EQ(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 2), "leader:native/halving_doubling@256KiB");
   EXPECT_EQ(plan({{2, 2}, {2}, {}, 1e12}, 2), "leader:native/ring@256KiB") << "two are no chain";
   EXPECT_EQ(plan({{1, 1, 1, 1}, {4}, {}, 1e12}, 2), "halving_doubling@256KiB") << "ring is one";
-  EXPECT_EQ(plan({{4, 4}, {2}, {}, 1e12}, 2), "leader:native/ring@128KiB") << "four fill caches";
+  for (const int ranks : {4, 8, 16})
+    EXPECT_EQ(plan({{ranks, ranks}, {2}, {}, 1e12}, 2), "leader:native/ring@128KiB")
+        << "these fill caches";
   EXPECT_TRUE(plan({{2, 2, 2, 2}, {4}, {}, 1e12}, 8).starts_with("native/"));
 }
 

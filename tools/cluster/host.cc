@@ -45,7 +45,8 @@ void mount_sysfs() {
 }
 
 void set_network_defaults() {
-  // Linux's own, not what this machine has chosen. Kept as it is in a kernel that has no cubic.
+  // Linux's own, not what this machine has chosen. Stays as it is where there is no cubic, or where
+  // it is not among those allowed.
   std::ofstream("/proc/sys/net/ipv4/tcp_congestion_control") << "cubic";
   // Two NICs of one host share a switch: each must answer for its own address only.
   write_file("/proc/sys/net/ipv4/conf/all/arp_ignore", "1");

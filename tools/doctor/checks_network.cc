@@ -168,10 +168,11 @@ Finding check_nic_balance(const View& view) {
 Finding check_congestion(const View& view) {
   const std::string used = view.text("/proc/sys/net/ipv4/tcp_congestion_control");
   if (used.empty()) return ok("cannot be read");
-  if (!used.starts_with("bbr") || view.job.hosts == 1) return ok(used);
-  return costs(used,
-               "it paces what is sent, which takes processor time, and is made for other networks",
-               "sysctl net.ipv4.tcp_congestion_control=cubic, where ranks talk over TCP");
+  const std::vector<Nic> nics = usable(view);
+  const bool tcp = nics.empty() || !std::ranges::all_of(nics, is_rdma);
+  if (!used.starts_with("bbr") || view.job.hosts == 1 || !tcp) return ok(used);
+  return costs(used, "ranks send over TCP in smaller pieces, as larger ones stall there",
+               "sysctl net.ipv4.tcp_congestion_control=cubic");
 }
 
 Finding check_ucx(const View& view) {

@@ -16,9 +16,10 @@ constexpr std::size_t kRoundsOfTwo = 2, kRoundsOfMore = 16;
 // that share a core stage while others add up. Measured: bench/RESULTS.md, "two rounds at least".
 constexpr std::size_t kTwoRoundsFrom = 16 << 10;
 
-// Of two members one copies into slots while the other takes out of them, where one owns all: in
-// two rounds from kCutFrom on, and in as many of so much as there are beyond that. More members,
-// who share cores, would only wait more often. Measured: bench/RESULTS.md, "one owner of two".
+// Of two members one copies into slots while the other takes out of them, where one owns all. Calls
+// of kCutFrom and more go in two rounds, those of more than two kRoundOfOneOwner in rounds of that.
+// Not among more: on two cores they only waited more often. Measured: bench/RESULTS.md, "one owner
+// of two".
 constexpr std::size_t kCutFrom = 64 << 10, kRoundOfOneOwner = 64 << 10;
 
 // Two members have four slots each, of a lane, in a cache that holds 64 slots; more members, who
@@ -30,7 +31,7 @@ constexpr std::size_t kLeastInUse = 64 << 10;
 // The smallest block of which two hold so many bytes.
 std::size_t half_of(std::size_t bytes) { return line_multiple((bytes + 1) / 2 + kLine - 1); }
 
-// At most in a round, where nobody adds up and gathers in turns.
+// At most in a round. No limit unless one of two owns all.
 std::size_t most_in_round(const Question& call, std::size_t share) {
   const bool one_of_two = call.members == 2 && share == call.bytes;
   if (!one_of_two || share < kCutFrom) return SIZE_MAX;

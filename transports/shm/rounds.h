@@ -16,7 +16,7 @@ std::size_t line_multiple(std::size_t bytes);
 std::size_t slot_in_use(const Question& call, const Thresholds& thresholds, std::size_t slot);
 
 // Bytes of one owner in a round of a call that goes through slots of so many bytes, of which the
-// largest owner has `share`.
+// largest owner has `share`. `call.bytes` is all of the call, of an allgather, too.
 std::size_t block_of_round(const Question& call, Variant variant, std::size_t share,
                            std::size_t slot);
 

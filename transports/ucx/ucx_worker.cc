@@ -64,18 +64,20 @@ class Settings {
   Settings(const Settings&) = delete;
   Settings& operator=(const Settings&) = delete;
 
-  void set(const std::string& name, const std::string& value) {
-    if (is_set(config_, "UCX_" + name)) return;
+  // False where the user has set it.
+  bool set(const std::string& name, const std::string& value) {
+    if (is_set(config_, "UCX_" + name)) return false;
     require(ucp_config_modify(settings_, name.c_str(), value.c_str()),
             fmt::format("ucx: setting {} to '{}'", name, value), quiet_);
+    return true;
   }
 
   // A setting of UCX's TCP transport. Up to UCX 1.16 it goes without the transport's name here.
-  void set_tcp(const std::string& name, const std::string& value) {
+  bool set_tcp(const std::string& name, const std::string& value) {
     unsigned major = 0, minor = 0, release = 0;
     ucp_get_version(&major, &minor, &release);
     const bool named = major > 1 || minor > 16;
-    if (!is_set(config_, "UCX_TCP_" + name)) set((named ? "TCP_" : "") + name, value);
+    return !is_set(config_, "UCX_TCP_" + name) && set((named ? "TCP_" : "") + name, value);
   }
 
   const ucp_config_t* get() const { return settings_; }
@@ -95,13 +97,10 @@ bool has_bbr() {
 
 // When a connection breaks while a zero-copy send over TCP is under way, UCX 1.13 ends that send
 // twice and dies of an assertion (uct_iface.h, comp->count > 0): one rank's death would be that of
-// its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md), which
-// what is received has to hold.
-void avoid_zero_copy(const UcxConfig& config, Settings& settings) {
+// its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md).
+void avoid_zero_copy(Settings& settings, bool large_pieces) {
   settings.set("ZCOPY_THRESH", "inf");
-  const bool small = has_bbr() || is_set(config, "UCX_TCP_RX_SEG_SIZE");
-  if (!small) settings.set_tcp("RX_SEG_SIZE", "132kb");
-  settings.set_tcp("TX_SEG_SIZE", small ? "33kb" : "130kb");
+  settings.set_tcp("TX_SEG_SIZE", large_pieces && !has_bbr() ? "130kb" : "33kb");
 }
 
 void apply(const UcxConfig& config, Settings& settings) {
@@ -116,7 +115,10 @@ void apply(const UcxConfig& config, Settings& settings) {
   settings.set_tcp("MAX_POLL", "1");
   // A blocking connect() to a host that is cut off would take minutes.
   settings.set_tcp("CONN_NB", "y");
-  if (!has_rdma()) avoid_zero_copy(config, settings);
+  // UCX does not check whether a piece fits what its receiver has for it. So that is the same on
+  // all hosts, while what they send need not be (Options::ucx_receive_size).
+  const bool large_pieces = settings.set_tcp("RX_SEG_SIZE", "132kb");
+  if (!has_rdma()) avoid_zero_copy(settings, large_pieces);
   settings.set("MAX_EAGER_RAILS", std::to_string(config.rails));
   settings.set("MAX_RNDV_RAILS", std::to_string(config.rails));
   // Silent peers are for the communicator's heartbeat; this one costs a system call per sleep.

@@ -58,6 +58,9 @@ TEST(Congestion, BbrCostsBetweenHosts) {
   EXPECT_EQ(said(check_congestion(host.view)), "ok: cubic");
   host.put(control, "bbr\n");
   EXPECT_EQ(said(check_congestion(host.view)), "costs: bbr");
+  host.probes().fabric.nics[0].kind = LinkKind::kInfiniband;
+  EXPECT_EQ(said(check_congestion(host.view)), "ok: bbr");
+  host.probes().fabric.nics[0].kind = LinkKind::kEthernet;
   host.view.job.hosts = 1;
   EXPECT_EQ(check_congestion(host.view).verdict, Verdict::kOk);
 }
