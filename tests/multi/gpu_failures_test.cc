@@ -288,6 +288,7 @@ void expect_failure(const Ranks& ranks, const char* variable, const char* fault)
   if (!on_standin()) GTEST_SKIP() << "only the stand-in fails when it is told to";
   GpuWorld world = ranks.world();
   world.of_rank_1 = {{variable, fault}};
+  world.heard = "was told to fail";
   run_on_gpus(world, [&](GpuRank& rank) {
     const CudaStream stream = rank.gpu.stream();
     float* const data = floats(rank.gpu);

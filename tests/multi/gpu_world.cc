@@ -54,7 +54,14 @@ void be_rank(const GpuWorld& gpus, const World& world, const Place& place,
   const Gpu gpu(gpus.shared ? 0 : gpu_of(index, place.rank, std::ranges::max(gpus.hosts)));
   ech_comm_options options = options_with(gpus.timeout);
   options.log = gpus.log;
-  Comm comm = make_comm(world, place, options);
+  Comm comm;
+  try {
+    comm = make_comm(world, place, options);
+  } catch (const std::exception& e) {
+    if (gpus.heard == nullptr || std::string_view(e.what()).find(gpus.heard) == std::string::npos)
+      throw;
+    return;
+  }
   GpuRank rank{place.rank, place.size, gpu, comm.get(), world};
   body(rank);
   if (rank.comm == nullptr)

@@ -25,6 +25,8 @@ struct GpuWorld {
   bool shared = false;     // all ranks of a host use its first GPU
   std::vector<std::pair<const char*, const char*>> environment = {};  // of every rank
   std::vector<std::pair<const char*, const char*>> of_rank_1 = {};    // and of that one
+  // What a rank hears that is still making its communicator when that one fails; nullptr: nothing.
+  const char* heard = nullptr;
   double timeout = kPatience;
   std::vector<std::vector<std::pair<const char*, const char*>>> of_host = {};  // its ranks
   ech_log_fn log = nullptr;
