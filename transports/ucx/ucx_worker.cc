@@ -119,6 +119,9 @@ void apply(const UcxConfig& config, Settings& settings) {
   // all hosts, while what they send need not be (Options::ucx_receive_size).
   const bool large_pieces = settings.set_tcp("RX_SEG_SIZE", "132kb");
   if (!has_rdma()) avoid_zero_copy(settings, large_pieces);
+  // Buffers for pieces are made two at a time, not eight.
+  settings.set_tcp("RX_BUFS_GROW", "2");
+  settings.set_tcp("TX_BUFS_GROW", "2");
   settings.set("MAX_EAGER_RAILS", std::to_string(config.rails));
   settings.set("MAX_RNDV_RAILS", std::to_string(config.rails));
   // Silent peers are for the communicator's heartbeat; this one costs a system call per sleep.
