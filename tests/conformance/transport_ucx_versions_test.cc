@@ -64,6 +64,12 @@ TEST(UcxSettings, PiecesFitWhatIsReceived) {
   EXPECT_EQ(names.at("TCP_RX_SEG_SIZE"), "132kb");
 }
 
+TEST(UcxSettings, PiecesAreSmallWithBbr) {
+  for (const char* name : {"bbr", "bbr2", "bbr3"}) EXPECT_TRUE(stalls_large_pieces(name)) << name;
+  for (const char* name : {"cubic", "reno", "dctcp", ""})
+    EXPECT_FALSE(stalls_large_pieces(name)) << name;
+}
+
 TEST(UcxSettings, WhatTheUserReceivesIsLeftAlone) {
   for (const std::string_view variable : {"UCX_TCP_RX_SEG_SIZE", "UCX_RX_SEG_SIZE"}) {
     UcxConfig config;

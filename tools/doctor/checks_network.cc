@@ -170,7 +170,7 @@ Finding check_congestion(const View& view) {
   if (used.empty()) return ok("cannot be read");
   const std::vector<Nic> nics = usable(view);
   const bool tcp = nics.empty() || !std::ranges::all_of(nics, is_rdma);
-  if (!used.starts_with("bbr") || view.job.hosts == 1 || !tcp) return ok(used);
+  if (!stalls_large_pieces(used) || view.job.hosts == 1 || !tcp) return ok(used);
   return costs(used, "ranks send over TCP in smaller pieces, as larger ones stall there",
                "sysctl net.ipv4.tcp_congestion_control=cubic");
 }

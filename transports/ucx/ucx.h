@@ -43,6 +43,12 @@ struct UcxConfig {
 // are no more descriptors, one connection at a time.
 constexpr int ucx_descriptors(int peers) { return 64 + 2 * std::min(peers, 64); }
 
+// Whether senders over TCP stall with pieces that are not small, given the name of the kernel's
+// congestion control: with those of the BBR family (docs/transports.md).
+inline bool stalls_large_pieces(std::string_view congestion_control) {
+  return congestion_control.starts_with("bbr");
+}
+
 // False in a build without UCX.
 bool ucx_available();
 

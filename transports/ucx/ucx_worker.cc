@@ -88,19 +88,23 @@ class Settings {
   ucp_config_t* settings_ = nullptr;
 };
 
-// Whether new connections begin with a congestion control of the BBR family.
-bool has_bbr() {
+std::string congestion_control() {
   std::string name;
   std::ifstream("/proc/sys/net/ipv4/tcp_congestion_control") >> name;
-  return name.starts_with("bbr");
+  return name;
 }
 
 // When a connection breaks while a zero-copy send over TCP is under way, UCX 1.13 ends that send
 // twice and dies of an assertion (uct_iface.h, comp->count > 0): one rank's death would be that of
-// its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md).
-void avoid_zero_copy(Settings& settings, bool large_pieces) {
+// its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md), and the
+// buffers for them are made two at a time, not eight. Not where there are RDMA devices: up to UCX
+// 1.16 a setting goes to all transports that know it, and theirs register every lot they make.
+void copy_in_pieces(Settings& settings, bool large_fit) {
   settings.set("ZCOPY_THRESH", "inf");
-  settings.set_tcp("TX_SEG_SIZE", large_pieces && !has_bbr() ? "130kb" : "33kb");
+  const bool large = large_fit && !stalls_large_pieces(congestion_control());
+  settings.set_tcp("TX_SEG_SIZE", large ? "130kb" : "33kb");
+  settings.set_tcp("RX_BUFS_GROW", "2");
+  settings.set_tcp("TX_BUFS_GROW", "2");
 }
 
 void apply(const UcxConfig& config, Settings& settings) {
@@ -117,11 +121,8 @@ void apply(const UcxConfig& config, Settings& settings) {
   settings.set_tcp("CONN_NB", "y");
   // UCX does not check whether a piece fits what its receiver has for it. So that is the same on
   // all hosts, while what they send need not be (Options::ucx_receive_size).
-  const bool large_pieces = settings.set_tcp("RX_SEG_SIZE", "132kb");
-  if (!has_rdma()) avoid_zero_copy(settings, large_pieces);
-  // Buffers for pieces are made two at a time, not eight.
-  settings.set_tcp("RX_BUFS_GROW", "2");
-  settings.set_tcp("TX_BUFS_GROW", "2");
+  const bool large_fit = settings.set_tcp("RX_SEG_SIZE", "132kb");
+  if (!has_rdma()) copy_in_pieces(settings, large_fit);
   settings.set("MAX_EAGER_RAILS", std::to_string(config.rails));
   settings.set("MAX_RNDV_RAILS", std::to_string(config.rails));
   // Silent peers are for the communicator's heartbeat; this one costs a system call per sleep.
