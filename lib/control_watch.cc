@@ -29,6 +29,18 @@ std::string ControlWatch::waiting(std::chrono::nanoseconds since) {
   return why;
 }
 
+// Other failures name a rank already: the one that is gone, or is waited for.
+void ControlWatch::report(const Error& error) noexcept {
+  const ech_status code = error.code();
+  const bool own = code == ECH_ERR_SYSTEM || code == ECH_ERR_NO_MEMORY || code == ECH_ERR_INTERNAL;
+  if (!own) return control_.fail(error);
+  try {
+    control_.fail({code, fmt::format("{}: {}", rank_names_[control_.rank()], error.what())});
+  } catch (const std::exception&) {
+    control_.fail(error);  // no memory for more
+  }
+}
+
 // What was sent by a NIC that has vanished is lost, and nothing says so: who waits looks. One that
 // is down may come back, for as long as a rank that is silent is waited for.
 void ControlWatch::look_for_lost_nics(std::chrono::nanoseconds since) {

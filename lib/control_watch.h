@@ -34,7 +34,7 @@ class ControlWatch final : public Watch {
   std::string waiting(std::chrono::nanoseconds since) override;
   void ask() override { control_.waiting(kLongAgo); }
   bool in_doubt() override { return control_.in_doubt(); }
-  void report(const Error& error) noexcept override { control_.fail(error); }
+  void report(const Error& error) noexcept override;
 
  private:
   static constexpr std::chrono::hours kLongAgo{1};  // longer than any patience

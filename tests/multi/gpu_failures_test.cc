@@ -284,11 +284,8 @@ TEST_P(GpuFailures, ARankThatDoesNotComeEndsAtTheDeadline) {
 }
 
 // What rank 1 finds out, all ranks hear, and their streams go on.
-void expect_failure(const Ranks& ranks, const char* variable, const char* fault) {
+void expect_failure(GpuWorld world) {
   if (!on_standin()) GTEST_SKIP() << "only the stand-in fails when it is told to";
-  GpuWorld world = ranks.world();
-  world.of_rank_1 = {{variable, fault}};
-  world.heard = "was told to fail";
   run_on_gpus(world, [&](GpuRank& rank) {
     const CudaStream stream = rank.gpu.stream();
     float* const data = floats(rank.gpu);
@@ -298,22 +295,34 @@ void expect_failure(const Ranks& ranks, const char* variable, const char* fault)
     rank.gpu.wait(stream);
     EXPECT_TRUE(failed_with(failure_of(rank.comm), ECH_ERR_SYSTEM));
     EXPECT_TRUE(says("nccl") || says("cuMemcpyDtoHAsync") || says("NCCL"));
+    EXPECT_TRUE(says("rank 1 on "));
     expect_quiet(rank, data);
   });
 }
 
+GpuWorld failing(const Ranks& ranks, const char* variable, const char* fault) {
+  GpuWorld world = ranks.world();
+  world.of_rank_1 = {{variable, fault}};
+  return world;
+}
+
 TEST(GpuFaults, OfACopy) {
-  expect_failure({"", {1, 1}}, "STANDIN_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:7=700");
+  expect_failure(failing({"", {1, 1}}, "STANDIN_CUDA_FAIL", "cuMemcpyDtoHAsync_v2:7=700"));
 }
 TEST(GpuFaults, OfACallOfNccl) {
-  expect_failure({"", {2}}, "STANDIN_NCCL_FAIL", "ncclAllReduce:5=3");
+  expect_failure(failing({"", {2}}, "STANDIN_NCCL_FAIL", "ncclAllReduce:5=3"));
 }
-TEST(GpuFaults, OfNcclLater) { expect_failure({"", {2}}, "STANDIN_NCCL_FAIL", "async:6=3"); }
+TEST(GpuFaults, OfNcclLater) {
+  expect_failure(failing({"", {2}}, "STANDIN_NCCL_FAIL", "async:6=3"));
+}
 TEST(GpuFaults, OfNcclOverHosts) {
-  expect_failure({"", {1, 1}, kNcclOverHosts}, "STANDIN_NCCL_FAIL", "async:6=3");
+  expect_failure(failing({"", {1, 1}, kNcclOverHosts}, "STANDIN_NCCL_FAIL", "async:6=3"));
 }
 TEST(GpuFaults, OfNcclThatDoesNotReachTheOtherHost) {
-  expect_failure({"", {1, 1}, kNcclOverHosts}, "STANDIN_NCCL_FAIL", "ncclCommInitRankConfig:1=2");
+  GpuWorld world =
+      failing({"", {1, 1}, kNcclOverHosts}, "STANDIN_NCCL_FAIL", "ncclCommInitRankConfig:1=2");
+  world.heard = "rank 1 on ";
+  expect_failure(world);
 }
 
 }  // namespace
