@@ -71,12 +71,7 @@ Comm::Comm(Seat its_seat, bool is_blocking, CudaContext context, int its_device)
 }
 
 void Comm::connect() {
-  if (seat.size == 1) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (aborted_) return;
-    connecting_ = true;
-  }
+  if (seat.size == 1 || aborted_) return;
   try {
     auto links = std::make_unique<Links>(seat.name, seat.rank, seat.size, aborted_);
     const std::lock_guard lock(mutex_);
@@ -85,9 +80,6 @@ void Comm::connect() {
   } catch (const Links::Lost&) {
     set_result(kNcclSystemError);
   }
-  const std::lock_guard lock(mutex_);
-  connecting_ = false;
-  changed_.notify_all();
 }
 
 NcclResult Comm::result() const {
@@ -113,6 +105,7 @@ MarkPtr Comm::start(std::function<void()> job) {
     job();
     const std::lock_guard lock(mutex_);
     if (--jobs_ == 0 && result_ == kNcclInProgress) result_ = kNcclSuccess;
+    changed_.notify_all();
   });
 }
 
@@ -147,8 +140,8 @@ void Comm::abort() {
   aborted_ = true;
   if (links_) links_->shut_down();
   changed_.notify_all();
-  // Also until the file by which the others would have come is gone.
-  changed_.wait(lock, [&] { return !running_ && !connecting_; });
+  // Also for what goes on in the background: it may still put work into streams.
+  changed_.wait(lock, [&] { return !running_ && jobs_ == 0; });
 }
 
 void Comm::close() { background_->close(); }

@@ -69,7 +69,9 @@ class Comm {
   void run(std::uint64_t ticket, const std::vector<Operation>& operations);
 
   void flush();  // waits for what has a ticket
-  void abort();  // ends what runs, and what would; nothing touches buffers when it returns
+  // Ends what runs, and what would; nothing touches buffers, or puts work into streams, when it
+  // returns.
+  void abort();
   void close();  // the thread in the background ends
 
   // The seat in a part, found by all ranks together; nullopt without a colour.
@@ -92,7 +94,6 @@ class Comm {
   NcclResult result_ = kNcclSuccess;
   int jobs_ = 0;          // in the background
   bool running_ = false;  // an operation
-  bool connecting_ = false;
   std::uint64_t issued_ = 0, done_ = 0;
   int parts_ = 0;  // made of it
 };

@@ -62,6 +62,24 @@ TEST(StandinNccl, AbortEndsTheSearchForTheOthers) {
   });
 }
 
+TEST(StandinNccl, AbortEndsACallThatHasNotBeenTakenUp) {
+  in_ranks(1, [](Rank& r) {
+    setenv("STANDIN_NCCL_DELAY", "0.05", 1);
+    NcclConfig config;
+    config.blocking = 0;
+    EXPECT_EQ(nccl().comm_init_rank_config(&r.comm, r.size, r.id, r.rank, &config),
+              kNcclInProgress);
+    wait_until_done(r.comm);
+    const CudaPointer buffer = r.gpu.upload(std::vector<int>{1});
+    const CudaStream stream = r.gpu.stream();
+    EXPECT_EQ(nccl().all_reduce(at(buffer), at(buffer), 1, kNcclInt32, kNcclSum, r.comm, stream),
+              kNcclInProgress);
+    check(nccl().comm_abort(r.comm));
+    r.gpu.check(r.gpu->stream_destroy(stream), "cuStreamDestroy");
+    std::this_thread::sleep_for(100ms);  // were it put into the stream still, the process would end
+  });
+}
+
 TEST(StandinNccl, ErrorsAreInjected) {
   run_processes(1, [](int) {
     setenv("STANDIN_NCCL_FAIL", "async:2=6,ncclAllReduce:3=2", 1);
