@@ -14,13 +14,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
+void begin_nonblocking(Rank& r, int rank, int size) {
+  NcclConfig config;
+  config.blocking = 0;
+  EXPECT_EQ(nccl().comm_init_rank_config(&r.comm, size, r.id, rank, &config), kNcclInProgress);
+}
+
 TEST(StandinNccl, ANonblockingCommunicatorWorksInTheBackground) {
   in_ranks(2, [](Rank& r) {
     setenv("STANDIN_NCCL_DELAY", "0.05", 1);
-    NcclConfig config;
-    config.blocking = 0;
-    EXPECT_EQ(nccl().comm_init_rank_config(&r.comm, r.size, r.id, r.rank, &config),
-              kNcclInProgress);
+    begin_nonblocking(r, r.rank, r.size);
     const CudaPointer buffer = r.gpu.upload(std::vector<int>{1});
     const auto sum = [&] {
       return nccl().all_reduce(at(buffer), at(buffer), 1, kNcclInt32, kNcclSum, r.comm, r.stream);
@@ -55,9 +58,7 @@ TEST(StandinNccl, AbortEndsWhatWaitsForARankThatIsGone) {
 
 TEST(StandinNccl, AbortEndsTheSearchForTheOthers) {
   in_ranks(1, [](Rank& r) {
-    NcclConfig config;
-    config.blocking = 0;
-    EXPECT_EQ(nccl().comm_init_rank_config(&r.comm, 2, r.id, 1, &config), kNcclInProgress);
+    begin_nonblocking(r, 1, 2);
     check(nccl().comm_abort(r.comm));
   });
 }
@@ -65,10 +66,7 @@ TEST(StandinNccl, AbortEndsTheSearchForTheOthers) {
 TEST(StandinNccl, AbortEndsACallThatHasNotBeenTakenUp) {
   in_ranks(1, [](Rank& r) {
     setenv("STANDIN_NCCL_DELAY", "0.05", 1);
-    NcclConfig config;
-    config.blocking = 0;
-    EXPECT_EQ(nccl().comm_init_rank_config(&r.comm, r.size, r.id, r.rank, &config),
-              kNcclInProgress);
+    begin_nonblocking(r, r.rank, r.size);
     wait_until_done(r.comm);
     const CudaPointer buffer = r.gpu.upload(std::vector<int>{1});
     const CudaStream stream = r.gpu.stream();
