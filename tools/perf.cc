@@ -98,6 +98,9 @@ void add_sampling(Command& cmd, Given& given) {
       "--time-limit SECONDS",
       fmt::format("Per size: slow sizes get fewer samples; 0: no limit [{}]", s.time_limit),
       number(s.time_limit, 0, 1e6));
+  cmd.option("--sample-time SECONDS",
+             fmt::format("Of a sample: as many operations as fit; 0: one [{}]", s.sample_time),
+             number(s.sample_time, 0, 1e6));
   cmd.option("-c,--verify 1|0", "1: check every result, 0: do not [1]", yes_or_no(s.check));
 }
 

@@ -96,7 +96,8 @@ def run(shape, traffic, *what):
 
 
 def echelon(shape, collective, sizes, operations=None, traffic=None):
-    fixed = ["-n", str(operations), "-w", "0", "-c", "0", "--time-limit", "0"] if operations else []
+    fixed = ["-n", str(operations), "-w", "0", "-c", "0", "--time-limit", "0",
+             "--sample-time", "0"] if operations else []
     return [row for size in sizes
             for row in rows_of(run(shape, traffic, "--", ECHELON, "perf", "-C", collective, "-b", str(size),
                                    "-e", str(size), "--format", "json", *fixed))]

@@ -60,6 +60,7 @@ EffortLimits limits_of(const Settings& settings, ech_collective collective) {
   limits.most_samples = settings.iterations;
   limits.least_samples = settings.least_iterations;
   limits.seconds = settings.time_limit;
+  limits.sample = settings.sample_time;
   // Where a rank need not wait for all others, the next operation would overlap the one before.
   limits.batching = !has_root(collective);
   return limits;

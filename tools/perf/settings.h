@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "echelon/echelon.h"
+#include "tools/perf/statistics.h"
 
 namespace echelon::perf {
 
@@ -33,7 +34,8 @@ struct Settings {
   int iterations = 100;  // samples per size, at most
   int least_iterations = 3;
   int warmups = 5;
-  double time_limit = 2;  // s per size; 0: none
+  double time_limit = 2;             // s per size; 0: none
+  double sample_time = kSampleTime;  // s that a sample should last; 0: one operation each
   bool check = true;
 
   Format format = Format::kText;

@@ -36,14 +36,16 @@ struct Effort {
   int batch = 1;  // operations per sample, back to back
 };
 
+// That a batch should last, in s. In a barrier a shaped link saves up a burst, 1 ms at 1 Gbit/s,
+// and would be the faster the shorter the batch.
+inline constexpr double kSampleTime = 20e-3;
+
 struct EffortLimits {
   int most_samples = 100;
   int least_samples = 3;
   double seconds = 0;  // for all samples; 0: any
   bool batching = true;
-  // That a batch should last. In a barrier a shaped link saves up a burst, 1 ms at 1 Gbit/s, and
-  // would be the faster the shorter the batch.
-  double sample = 20e-3;
+  double sample = kSampleTime;  // that a batch should last; 0: one operation
 };
 
 inline constexpr int kLargestBatch = 1000;

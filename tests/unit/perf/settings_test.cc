@@ -111,13 +111,23 @@ int exit_status(std::vector<std::string> arguments) {
 }
 
 TEST(CommandLine, UsageErrors) {
-  const std::vector<std::vector<std::string>> wrong = {
-      {"-d", "f128"},         {"-o", "plus"},        {"-C", "scatter"},
-      {"-b", "12Q"},          {"-f", "1"},           {"-n", "0"},
-      {"-w", "-1"},           {"--format", "xml"},   {"-O", "sideways"},
-      {"-b", "8", "-e", "4"}, {"-r", "-1"},          {"--time-limit", "-3"},
-      {"-z", "maybe"},        {"--check", "--demo"}, {"surplus"},
-      {"-f", "2", "-i", "8"}};
+  const std::vector<std::vector<std::string>> wrong = {{"-d", "f128"},
+                                                       {"-o", "plus"},
+                                                       {"-C", "scatter"},
+                                                       {"-b", "12Q"},
+                                                       {"-f", "1"},
+                                                       {"-n", "0"},
+                                                       {"-w", "-1"},
+                                                       {"--format", "xml"},
+                                                       {"-O", "sideways"},
+                                                       {"-b", "8", "-e", "4"},
+                                                       {"-r", "-1"},
+                                                       {"--time-limit", "-3"},
+                                                       {"--sample-time", "-1"},
+                                                       {"-z", "maybe"},
+                                                       {"--check", "--demo"},
+                                                       {"surplus"},
+                                                       {"-f", "2", "-i", "8"}};
   for (const auto& arguments : wrong) {
     testing::internal::CaptureStderr();
     EXPECT_EQ(exit_status(arguments), 2) << arguments[0];

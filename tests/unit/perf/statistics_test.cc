@@ -69,6 +69,7 @@ TEST(Effort, ShortOperationsAreBatched) {
   EXPECT_EQ(effort(0.1, {}).batch, 1);
   EXPECT_EQ(effort(2e-6, {.batching = false}).batch, 1);
   EXPECT_EQ(effort(39e-6, {.sample = 1e-3}).batch, 25);
+  EXPECT_EQ(effort(39e-6, {.sample = 0}).batch, 1);
 }
 
 TEST(Effort, SlowOnesGetFewerSamples) {
