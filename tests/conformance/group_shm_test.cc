@@ -6,7 +6,7 @@
 #include "transports/shm/address.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/shm_group.h"
-#include "transports/shm/store_trial.h"
+#include "transports/shm/way_trial.h"
 
 namespace echelon::test {
 namespace {
@@ -54,7 +54,7 @@ const shm::BellLine& bell(const GroupRank& rank, int member) {
   return *reinterpret_cast<const shm::BellLine*>(header + 1);
 }
 
-bool has_found(const GroupRank& rank, int member, const shm::StoreCall& call) {
+bool has_found(const GroupRank& rank, int member, const shm::TrialCall& call) {
   return shm::finding_in(bell(rank, member).finds.load(), call) != shm::Finding::kUnknown;
 }
 

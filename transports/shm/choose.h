@@ -36,7 +36,7 @@ struct Thresholds {
   std::size_t read_block = SIZE_MAX;  // of one owner in a round of kRead
   std::size_t direct = 64 << 10;      // from here on shared buffers are read in place
   std::size_t past_from = 4 << 10;    // from here on what others load may go past the cache
-  std::optional<bool> past = {};      // whether it does; not set: tried (store_trial.h)
+  std::optional<bool> past = {};      // whether it does; not set: tried (way_trial.h)
   std::optional<std::size_t> stream = {};  // see stream_from(); not set: by `caches`, and tried
 };
 

@@ -122,7 +122,7 @@ void Lane::decide_stores() {
   past_ = total_ >= thresholds_.past_from && thresholds_.past.value_or(false);
   // What the kernel reads is not loaded by others.
   if (total_ < thresholds_.past_from || thresholds_.past || variant_ == Variant::kRead) return;
-  const StoreCall call{work_.action, total_};
+  const TrialCall call{work_.action, total_};
   const std::optional<bool> tried = stores_trial_.begin(call);
   past_ = tried ? *tried : team_.past_pays(call);
   if (tried) begin_trial(Tried::kStores);
@@ -132,7 +132,7 @@ void Lane::decide_stores() {
 void Lane::decide_results() {
   const bool by_kernel = variant_ == Variant::kRead && !reduces();
   if (!streaming_ || thresholds_.stream || by_kernel) return;
-  const StoreCall call{work_.action, total_};
+  const TrialCall call{work_.action, total_};
   std::optional<bool> tried;
   if (tried_ == Tried::kNothing) tried = results_trial_.begin(call);
   streaming_ = tried ? *tried : team_.results_bypass(call);
@@ -250,8 +250,8 @@ void Lane::take(Step step) {
 
 void Lane::end() {
   busy_ = false;
-  const StoreCall call{work_.action, total_};
-  std::optional<StoreTrial::Time> took;
+  const TrialCall call{work_.action, total_};
+  std::optional<WayTrial::Time> took;
   if (takes_) took = took_;
   switch (std::exchange(tried_, Tried::kNothing)) {
     case Tried::kNothing:

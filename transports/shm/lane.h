@@ -49,15 +49,15 @@
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/pieces.h"
 #include "transports/shm/segment.h"
-#include "transports/shm/store_trial.h"
 #include "transports/shm/team.h"
+#include "transports/shm/way_trial.h"
 
 namespace echelon::shm {
 
 // What a ready line carries when not the payload itself.
 struct Announced {
   ShownPair memory;          // the same in all rounds of a call
-  std::uint32_t staged = 0;  // ns that it took to stage this round, in a trial (store_trial.h)
+  std::uint32_t staged = 0;  // ns that it took to stage this round, in a trial (way_trial.h)
 };
 
 class Lane {
@@ -209,8 +209,8 @@ class Lane {
   // Of a trial: whether this member stages something for others, and writes results that depend on
   // the way; and the time of its steps, without waiting.
   bool stages_ = false, takes_ = false;
-  StoreTrial::Time took_{};
-  StoreTrial stores_trial_, results_trial_;
+  WayTrial::Time took_{};
+  WayTrial stores_trial_, results_trial_;
 };
 
 }  // namespace echelon::shm

@@ -49,7 +49,7 @@ void Lane::stage() {
   for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
     if (whole == (owner == team_.self))
       put(region(owner, staged_), whole ? slot : slot + owner * block_);
-  const auto took = told ? Clock::now() - began : StoreTrial::Time();
+  const auto took = told ? Clock::now() - began : WayTrial::Time();
   const Announced shown{own_, static_cast<std::uint32_t>(took.count())};
   std::memcpy(line.payload, &shown, sizeof shown);
   line.ready.store(flag(staged_), std::memory_order_release);
@@ -61,9 +61,9 @@ void Lane::stage() {
 // `last`, who are ready in that round. They write as slowly as they are made to.
 void Lane::count_staging(std::uint64_t round, int first, int last) {
   if (tried_ != Tried::kStores || stages_) return;
-  StoreTrial::Time longest{};
+  WayTrial::Time longest{};
   for (int m = first; m < last; ++m)
-    if (m != team_.self) longest = std::max(longest, StoreTrial::Time(announced(m, round).staged));
+    if (m != team_.self) longest = std::max(longest, WayTrial::Time(announced(m, round).staged));
   took_ += longest;
 }
 

@@ -52,17 +52,17 @@ Team::Readable Team::readable() {
   return readable_ = all ? Readable::kYes : Readable::kNo;
 }
 
-void Team::note_stores(const StoreCall& call, Finding finding) {
+void Team::note_stores(const TrialCall& call, Finding finding) {
   stores_.note(call, finding);
   bells_[self]->finds.store(stores_.word(), std::memory_order_relaxed);
 }
 
-bool Team::past_pays(const StoreCall& call) const {
+bool Team::past_pays(const TrialCall& call) const {
   int known = 0, past = 0;
   for (const BellLine* bell : bells_) {
     const Finding found = finding_in(bell->finds.load(std::memory_order_relaxed), call);
     known += found != Finding::kUnknown ? 1 : 0;
-    past += found == Finding::kPast ? 1 : 0;
+    past += found == Finding::kOther ? 1 : 0;
   }
   return past > 0 && 3 * past >= known;
 }

@@ -9,7 +9,7 @@
 #include "transports/shm/bell.h"
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/segment.h"
-#include "transports/shm/store_trial.h"
+#include "transports/shm/way_trial.h"
 
 namespace echelon::shm {
 
@@ -51,15 +51,15 @@ class Team {
   }
 
   // What a trial with such calls has found, of this member. Tells the others.
-  void note_stores(const StoreCall& call, Finding finding);
+  void note_stores(const TrialCall& call, Finding finding);
 
   // Whether writing past the cache pays for a third or more of those who know.
-  bool past_pays(const StoreCall& call) const;
+  bool past_pays(const TrialCall& call) const;
 
   // The same of results, which concern nobody else; by the rule of choose.h until that is known.
-  void note_results(const StoreCall& call, Finding finding) { results_.note(call, finding); }
-  bool results_bypass(const StoreCall& call) const {
-    return finding_in(results_.word(), call) != Finding::kCached;
+  void note_results(const TrialCall& call, Finding finding) { results_.note(call, finding); }
+  bool results_bypass(const TrialCall& call) const {
+    return finding_in(results_.word(), call) != Finding::kUsual;
   }
 
   // Whether every member can read every other's memory; unknown until all have tried.
@@ -71,7 +71,7 @@ class Team {
 
   const std::vector<Member> members_;
   std::vector<BellLine*> bells_;
-  StoreFindings stores_, results_;
+  Findings stores_, results_;
   Readable readable_ = Readable::kUnknown;
 };
 

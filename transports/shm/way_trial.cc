@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "transports/shm/store_trial.h"
+#include "transports/shm/way_trial.h"
 
 #include <algorithm>
 #include <bit>
@@ -28,29 +28,29 @@ constexpr int kKept = 8;  // findings of a class
 
 }  // namespace
 
-int store_class(const StoreCall& call) {
+int trial_class(const TrialCall& call) {
   const int doublings = std::bit_width(call.bytes / kFirstClass) - 1;
   const int size = std::clamp(doublings / 2, 0, kSizeClasses - 1);
   return call.action == GroupAction::kAllgather ? kSizeClasses + size : size;
 }
 
-bool StoreTrial::goes_past() const {
-  return (at_ / calls_per_way() + lane_ + classes_[store_class(*tried_)].trials) % 2 != 0;
+bool WayTrial::goes_other() const {
+  return (at_ / calls_per_way() + lane_ + classes_[trial_class(*tried_)].trials) % 2 != 0;
 }
 
-int StoreTrial::calls_per_way() const {
+int WayTrial::calls_per_way() const {
   return tried_->bytes >= kLarge ? kCallsOfLarge : kCallsOfSmall;
 }
 
-std::optional<bool> StoreTrial::begin(const StoreCall& call) {
+std::optional<bool> WayTrial::begin(const TrialCall& call) {
   if (lane_ >= kLanes) return std::nullopt;
   if (tried_ == call) {
     others_ = 0;
-    return goes_past();
+    return goes_other();
   }
   if (tried_ && ++others_ > kMostOthers) tried_.reset();
   if (tried_) return std::nullopt;
-  Class& own = classes_[store_class(call)];
+  Class& own = classes_[trial_class(call)];
   if (own.pause > 0) {
     --own.pause;
     return std::nullopt;
@@ -58,45 +58,45 @@ std::optional<bool> StoreTrial::begin(const StoreCall& call) {
   tried_ = call;
   at_ = others_ = 0;
   least_.fill(Time::max());
-  return goes_past();
+  return goes_other();
 }
 
-Finding StoreTrial::end(std::optional<Time> took) {
+Finding WayTrial::end(std::optional<Time> took) {
   const int calls = calls_per_way();
-  Time& least = least_[goes_past() ? 1 : 0];
+  Time& least = least_[goes_other() ? 1 : 0];
   if (at_ % calls >= calls / 2 && took) least = std::min(least, *took);
   if (++at_ < 2 * calls) return Finding::kUnknown;
-  Class& own = classes_[store_class(*tried_)];
+  Class& own = classes_[trial_class(*tried_)];
   if (++own.trials >= kTrialsAtOnce) own.pause = kPause;
   tried_.reset();
   if (std::ranges::max(least_) == Time::max()) return Finding::kUnknown;
-  return least_[1] < pays_ * least_[0] ? Finding::kPast : Finding::kCached;
+  return least_[1] < pays_ * least_[0] ? Finding::kOther : Finding::kUsual;
 }
 
-void StoreFindings::note(const StoreCall& call, Finding finding) {
+void Findings::note(const TrialCall& call, Finding finding) {
   if (finding == Finding::kUnknown) return;
-  Class& own = classes_[store_class(call)];
-  own.past = own.past << 1 | (finding == Finding::kPast ? 1 : 0);
+  Class& own = classes_[trial_class(call)];
+  own.other = own.other << 1 | (finding == Finding::kOther ? 1 : 0);
   own.noted = std::min(own.noted + 1, kKept);
 }
 
 // Two thirds of the last findings.
-std::uint32_t StoreFindings::word() const {
+std::uint32_t Findings::word() const {
   std::uint32_t word = 0;
-  for (int c = 0; c < kStoreClasses; ++c) {
-    const auto& [past, noted] = classes_[c];
-    const int said = std::popcount(past & ((1U << noted) - 1));
+  for (int c = 0; c < kTrialClasses; ++c) {
+    const auto& [other, noted] = classes_[c];
+    const int said = std::popcount(other & ((1U << noted) - 1));
     const bool most = 3 * said >= 2 * noted;
     const Finding finding = noted < 2 ? Finding::kUnknown
-                            : most    ? Finding::kPast
-                                      : Finding::kCached;
+                            : most    ? Finding::kOther
+                                      : Finding::kUsual;
     word |= static_cast<std::uint32_t>(finding) << 2 * c;
   }
   return word;
 }
 
-Finding finding_in(std::uint32_t word, const StoreCall& call) {
-  return static_cast<Finding>(word >> 2 * store_class(call) & 3);
+Finding finding_in(std::uint32_t word, const TrialCall& call) {
+  return static_cast<Finding>(word >> 2 * trial_class(call) & 3);
 }
 
 }  // namespace echelon::shm

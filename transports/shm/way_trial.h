@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of two ways to make calls is the quicker here: tried on the calls themselves. Some lanes
+// make a few calls of one kind either way and compare what they took. Nothing is asked of the
+// topology: ranks move, and virtual machines do not say.
+//
+// So is tried whether what the other members load had better be written past the cache. Between
+// dies without a common cache it is slow to take a line back that the others have read, or to read
+// one that they have just written; which of both, and from which size on, differs by processor. All
+// members go the same way in such a call, for they count alike. What they find may differ: each
+// says it in its segment (team.h), also for those who only write.
+//
+// Likewise, by each member for itself: whether results that do not stay in the caches had better
+// bypass them. docs/shm.md, "Past the cache".
+//
+// Thread safety: none; the engine's thread only.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "transports/group.h"
+
+namespace echelon::shm {
+
+struct TrialCall {
+  GroupAction action;
+  std::size_t bytes;
+  friend bool operator==(const TrialCall&, const TrialCall&) = default;
+};
+
+// Calls that are taken to be alike: sizes up to four times those of the class before (less than
+// 16 KiB, ... 64 MiB and more), with additions and without.
+inline constexpr int kSizeClasses = 8, kTrialClasses = 2 * kSizeClasses;
+int trial_class(const TrialCall& call);
+
+// That the other way pays, or not.
+enum class Finding : std::uint32_t { kUnknown, kUsual, kOther };
+
+// The other way must take less than this part of the time. Past the cache, what others load:
+// between dies it was 0.3 to 0.6, and what is as quick either way should not change from trial to
+// trial. Of results: who leaves the cache to others may take a little longer.
+inline constexpr double kPaysOthers = 0.9, kPaysResults = 1.05;
+
+// Of one lane.
+class WayTrial {
+ public:
+  using Time = std::chrono::nanoseconds;
+
+  explicit WayTrial(int lane, double pays = kPaysOthers) : lane_(lane), pays_(pays) {}
+
+  // For every call that can go either way, when it starts: whether it goes the other way, when it
+  // is part of a trial. Then end() must follow.
+  std::optional<bool> begin(const TrialCall& call);
+
+  // What that call took this member; nothing when the way made no difference to it. Returns a
+  // finding when the trial is over and there is one.
+  Finding end(std::optional<Time> took);
+
+ private:
+  struct Class {
+    int trials = 0;  // that have ended
+    int pause = 0;   // calls until the next one
+  };
+  int calls_per_way() const;
+  bool goes_other() const;
+
+  // Lanes begin in different ways, and so does each trial of a class, so that not always the same
+  // way is compared cold.
+  const int lane_;
+  const double pays_;
+  std::array<Class, kTrialClasses> classes_{};
+  std::optional<TrialCall> tried_;  // nothing: there is no trial
+  int at_ = 0;                      // calls of it so far
+  int others_ = 0;                  // calls of other kinds since the last of it
+  std::array<Time, 2> least_{};     // by way
+};
+
+// What all lanes of a member have found.
+class Findings {
+ public:
+  void note(const TrialCall& call, Finding finding);
+
+  // A Finding in two bits for each class.
+  std::uint32_t word() const;
+
+ private:
+  struct Class {
+    std::uint32_t other = 0;  // a bit for each finding, the last in the lowest
+    int noted = 0;
+  };
+  std::array<Class, kTrialClasses> classes_{};
+};
+
+Finding finding_in(std::uint32_t word, const TrialCall& call);
+
+}  // namespace echelon::shm
