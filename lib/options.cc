@@ -118,7 +118,7 @@ constexpr Setting kSettings[] = {
       "measure latency and bandwidth of every tier at creation"},
      [](Options& o, std::string_view v) { o.probe = boolean(v); }},
     {{"ECHELON_SINGLE_COPY", "auto|on|off", "auto",
-      "read other local ranks' memory with process_vm_readv"},
+      "copy other local ranks' memory with process_vm_readv; auto: where that is found quicker"},
      set_single_copy},
     {{"ECHELON_SPIN", "seconds", "200e-6",
       "busy waiting before a rank sleeps; at most 10e-6 where a plan waits for the network"},

@@ -40,6 +40,7 @@ ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tune
   ShmOptions out;
   shm::Thresholds& t = out.thresholds;
   if (single_copy == "on") t.read = shm::kSingleCopyFrom;
+  if (single_copy != "auto") t.address = single_copy == "on";
   if (single_copy == "auto") t.read = tuned.read.value_or(t.read);
   // One size for hosts with two ranks and with more: the file holds for as many as it names.
   t.one_shot = tuned.one_shot.value_or(t.one_shot);

@@ -54,8 +54,11 @@ const shm::BellLine& bell(const GroupRank& rank, int member) {
   return *reinterpret_cast<const shm::BellLine*>(header + 1);
 }
 
-bool has_found(const GroupRank& rank, int member, const shm::TrialCall& call) {
-  return shm::finding_in(bell(rank, member).finds.load(), call) != shm::Finding::kUnknown;
+using Findings = std::atomic<std::uint64_t> shm::BellLine::*;
+
+bool has_found(const GroupRank& rank, int member, Findings findings, const shm::TrialCall& call) {
+  const std::uint64_t word = (bell(rank, member).*findings).load();
+  return shm::finding_in(word, call) != shm::Finding::kUnknown;
 }
 
 // Of the first lane of our own segment, ever.
@@ -86,36 +89,54 @@ TEST(ShmGroup, CutsCallsOfTwoForTheirCache) {
   expect_rounds(8 * kMiB, 8 * kMiB, 16);  // does not fit anyway
 }
 
-// Who takes something from others finds out how it had better be written, and nobody has to be told
-// by more than the calls that are made: who only writes is told.
-void expect_readers_know(GroupAction action, std::size_t bytes, std::vector<bool> readers,
-                         int calls = 100) {
-  run_group(shm_case("Threads", false), static_cast<int>(readers.size()), [&](GroupRank& rank) {
-    const Call call{action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, bytes, 0}}};
+// Makes so many calls in which rank 0 owns all, then looks whether members know what is best.
+void expect_known(Findings findings, const shm::TrialCall& made, std::vector<bool> known,
+                  int calls = 100) {
+  run_group(shm_case("Threads", false), static_cast<int>(known.size()), [&](GroupRank& rank) {
+    const Call call{made.action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, made.bytes, 0}}};
     for (int i = 0; i < calls; ++i) {
       Trial trial(call, rank);
       rank.run(0, trial.work());
+      trial.expect_correct();
     }
     rank.board.barrier(rank.size);
     for (int m = 0; m < rank.size; ++m)
-      EXPECT_EQ(has_found(rank, m, {action, bytes}), readers[m])
-          << "rank " << m << ", " << bytes << " bytes";
+      EXPECT_EQ(has_found(rank, m, findings, made), known[m])
+          << "rank " << m << ", " << made.bytes << " bytes";
     rank.board.barrier(rank.size);
   });
 }
 
+constexpr Findings kStores = &shm::BellLine::stores, kReading = &shm::BellLine::reading;
+
+constexpr std::size_t kLarge = 256 << 10;
+constexpr shm::TrialCall kBroadcast{GroupAction::kAllgather, kLarge, true};
+constexpr shm::TrialCall kReduce{GroupAction::kReduceScatter, kLarge};
+constexpr shm::TrialCall kAllreduce{GroupAction::kAllreduce, kLarge};
+
+// Who takes something from others finds out how it had better be written, and nobody has to be told
+// by more than the calls that are made: who only writes is told.
 TEST(ShmStores, AreTriedByThoseWhoRead) {
-  constexpr std::size_t kLarge = 256 << 10;
-  expect_readers_know(GroupAction::kAllgather, kLarge, {false, true, true});
-  expect_readers_know(GroupAction::kReduceScatter, kLarge, {true, false, false});
-  expect_readers_know(GroupAction::kAllreduce, kLarge, {true, true, true});
+  expect_known(kStores, kBroadcast, {false, true, true});
+  expect_known(kStores, kReduce, {true, false, false});
+  expect_known(kStores, kAllreduce, {true, true, true});
 }
 
 // Two trials of eight calls.
 TEST(ShmStores, AreKnownAfterSixteenCallsOfALane) {
-  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {false, false}, 15);
-  expect_readers_know(GroupAction::kAllreduce, 4 << 10, {true, true}, 16);
-  expect_readers_know(GroupAction::kAllreduce, 2 << 10, {false, false});
+  expect_known(kStores, {GroupAction::kAllreduce, 4 << 10}, {false, false}, 15);
+  expect_known(kStores, {GroupAction::kAllreduce, 4 << 10}, {true, true}, 16);
+  expect_known(kStores, {GroupAction::kAllreduce, 2 << 10}, {false, false});
+}
+
+// After the stores have been, and only where nothing is added up.
+TEST(ShmReading, IsTriedByThoseWhoGather) {
+  expect_known(kReading, kBroadcast, {false, false}, 31);
+  expect_known(kReading, kBroadcast, {false, true}, 32);
+  expect_known(kReading, kBroadcast, {false, true, true});
+  expect_known(kReading, {kBroadcast.action, 32 << 10, true}, {false, false});
+  expect_known(kReading, kReduce, {false, false});
+  expect_known(kReading, kAllreduce, {false, false});
 }
 
 }  // namespace

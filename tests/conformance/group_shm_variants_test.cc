@@ -51,6 +51,13 @@ ShmOptions past(ShmOptions options) {
   return options;
 }
 
+// The kernel copies what is gathered.
+ShmOptions by_kernel(ShmOptions options) {
+  options.thresholds.address = true;
+  options.thresholds.address_from = 1;
+  return options;
+}
+
 // All results bypass the cache, or as trials find.
 ShmOptions tries_results(ShmOptions options) {
   options.thresholds.stream.reset();
@@ -58,12 +65,13 @@ ShmOptions tries_results(ShmOptions options) {
   return options;
 }
 
-// Every other member writes past the cache.
-GroupCase past_for_some(const char* name, const ShmOptions& options) {
+// The second option for every other member.
+GroupCase mixed_case(const char* name, const ShmOptions& even, const ShmOptions& odd) {
   const auto made = std::make_shared<std::atomic<int>>(0);
-  return {name, false, [=] { return make_shm_group((*made)++ % 2 != 0 ? past(options) : options); },
-          kLargest};
+  return {name, false, [=] { return make_shm_group((*made)++ % 2 != 0 ? odd : even); }, kLargest};
 }
+
+const ShmOptions kTwoPages = forced(0, kNever, 2 * kPage), kTwoSlots = forced(0, kNever, 2 * kSlot);
 
 INSTANTIATE_TEST_SUITE_P(
     Shm, GroupSuite,
@@ -73,12 +81,15 @@ INSTANTIATE_TEST_SUITE_P(
                     shm_case("PastStaged", true, past(forced(0, kNever, 8 * kSlot))),
                     shm_case("PastInRounds", false, past(forced(0, kNever, kPage))),
                     shm_case("PastRead", false, past(forced(0, 1, kSlot))),
-                    past_for_some("PastForSome", forced(0, kNever, 2 * kSlot)),
+                    mixed_case("PastForSome", kTwoSlots, past(kTwoSlots)),
+                    shm_case("GathersByKernel", true, by_kernel(kTwoPages)),
+                    mixed_case("GathersByKernelFromSome", kTwoPages, by_kernel(kTwoPages)),
                     shm_case("Read", true, forced(0, 1, kSlot)),
                     shm_case("ReadInRounds", false, small_rounds(forced(0, 1, kPage))),
                     shared_case("DirectOneShot", forced(kNever, kNever, kSlot)),
                     shared_case("DirectStaged", forced(0, kNever, kPage)),
                     shared_case("DirectPast", past(forced(0, kNever, 8 * kSlot))),
+                    shared_case("DirectByKernel", by_kernel(kTwoPages)),
                     shared_case("DirectRead", small_rounds(forced(0, 1, kSlot)))),
     case_name);
 

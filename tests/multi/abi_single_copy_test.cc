@@ -7,8 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "tests/multi/abi_world.h"
@@ -16,44 +19,80 @@
 
 namespace {
 std::atomic<int> reads = 0;
-}
+std::atomic<bool> kills = false;  // who is read
+
+struct Calls {
+  const char* setting;
+  std::size_t bytes;
+  int count = 1;
+  bool allgather = false;
+};
+}  // namespace
 
 // In the place of the C library's, for the library too.
 extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long locals,
                                     const iovec* remote, unsigned long remotes,
                                     unsigned long flags) {
   ++reads;
+  if (kills) kill(pid, SIGKILL);
   return syscall(SYS_process_vm_readv, pid, local, locals, remote, remotes, flags);
 }
 
 namespace echelon::test {
 namespace {
 
-// How often the last rank reads for one broadcast, and whether all is right.
-int reads_of_a_broadcast(const World& world, int rank, int ranks, const char* setting,
-                         std::size_t bytes) {
-  setenv("ECHELON_SINGLE_COPY", setting, 1);
+constexpr int kTrials = 32;  // calls in which both ways of two kinds are tried
+
+// How often this rank reads for that many broadcasts, or allgathers, all of which must be right.
+int reads_of(const Calls& calls, const World& world, int rank, int ranks) {
+  setenv("ECHELON_SINGLE_COPY", calls.setting, 1);
   Comm comm = make_comm(world, {rank, ranks}, options_with(20));
-  std::vector<unsigned char> data(bytes, rank == 0 ? 7 : 0);
-  const auto broadcast = [&] {
-    return ech_broadcast(data.data(), data.data(), bytes, ECH_UINT8, 0, comm.get());
-  };
-  EXPECT_EQ(broadcast(), ECH_OK);  // by when all have told whether they may read
-  const int before = reads;
-  EXPECT_EQ(broadcast(), ECH_OK);
-  EXPECT_EQ(data, std::vector<unsigned char>(bytes, 7));
+  std::vector<unsigned char> data(calls.bytes);
+  const std::size_t part = calls.bytes / ranks;
+  int before = 0;
+  for (int i = 0; i <= calls.count; ++i) {
+    const std::size_t own = calls.allgather ? part : rank == 0 ? calls.bytes : 0;
+    data.assign(calls.bytes, 0);
+    std::fill_n(data.begin() + (calls.allgather ? rank * part : 0), own, 7);
+    const ech_status status =
+        calls.allgather
+            ? ech_allgather(data.data() + rank * part, data.data(), part, ECH_UINT8, comm.get())
+            : ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get());
+    EXPECT_EQ(status, ECH_OK);
+    EXPECT_EQ(data, std::vector<unsigned char>(calls.bytes, 7));
+    if (i == 0) before = reads;  // by when all have told whether they may read
+  }
   return reads - before;
 }
 
-void expect_reads(int ranks, const char* setting, std::size_t bytes, bool wanted) {
-  SCOPED_TRACE(testing::Message() << ranks << " ranks, " << setting << ", " << bytes << " bytes");
+// Of the last rank.
+void expect_reads(int ranks, const Calls& calls, bool wanted) {
+  SCOPED_TRACE(testing::Message() << ranks << " ranks, " << calls.setting << ", " << calls.bytes
+                                  << " bytes, allgather " << calls.allgather);
   const World world;
   run_processes(ranks, [&](int rank) {
-    const int count = reads_of_a_broadcast(world, rank, ranks, setting, bytes);
+    const int count = reads_of(calls, world, rank, ranks);
     if (rank == ranks - 1) {
       EXPECT_EQ(count > 0, wanted) << count;
     }
   });
+}
+
+// Rank 0 is killed while the others copy its memory. They say so, at once.
+void lose_the_root(const World& world, int rank) {
+  setenv("ECHELON_SINGLE_COPY", "on", 1);
+  Comm comm = make_comm(world, {rank, 3}, options_with(20));
+  std::vector<unsigned char> data(4 << 20);
+  const auto broadcast = [&] {
+    return ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get());
+  };
+  EXPECT_EQ(broadcast(), ECH_OK);
+  kills = rank == 2;
+  ech_status status = ECH_OK;
+  while (status == ECH_OK) status = broadcast();
+  EXPECT_EQ(status, ECH_ERR_PEER) << ech_last_error();
+  EXPECT_NE(std::string(ech_last_error()).find("rank 0 (host "), std::string::npos)
+      << ech_last_error();
 }
 
 // As ranks are, who are children of one process.
@@ -83,41 +122,38 @@ class SingleCopy : public testing::Test {
   }
 };
 
-TEST_F(SingleCopy, IsNotForBroadcastsUnlessAskedFor) {
-  expect_reads(2, "auto", 64 << 10, false);
-  expect_reads(2, "auto", 1 << 20, false);
-  expect_reads(2, "on", 32 << 10, false);
-  expect_reads(2, "on", 64 << 10, true);
-}
-
-int reads_of_an_allgather(const World& world, int rank, const char* setting) {
-  constexpr std::size_t kPart = 64 << 10;
-  setenv("ECHELON_SINGLE_COPY", setting, 1);
-  Comm comm = make_comm(world, {rank, 2}, options_with(20));
-  const std::vector<unsigned char> mine(kPart, 7);
-  std::vector<unsigned char> all(2 * kPart);
-  const auto allgather = [&] {
-    return ech_allgather(mine.data(), all.data(), kPart, ECH_UINT8, comm.get());
-  };
-  EXPECT_EQ(allgather(), ECH_OK);  // by when all have told whether they may read
-  const int before = reads;
-  EXPECT_EQ(allgather(), ECH_OK);
-  EXPECT_EQ(all, std::vector<unsigned char>(2 * kPart, 7));
-  return reads - before;
-}
-
-TEST_F(SingleCopy, IsNotForAllgathersUnlessAskedFor) {
-  const World world, other;
-  run_processes(2, [&](int rank) {
-    EXPECT_EQ(reads_of_an_allgather(world, rank, "auto"), 0);
-    EXPECT_GT(reads_of_an_allgather(other, rank, "on"), 0);
-  });
-}
-
 TEST_F(SingleCopy, IsAsOneAsksForIt) {
-  expect_reads(2, "off", 64 << 10, false);
-  expect_reads(2, "on", 1 << 20, true);
-  expect_reads(3, "on", 1 << 20, true);
+  expect_reads(2, {"off", 1 << 20, kTrials}, false);
+  expect_reads(2, {"on", 32 << 10}, false);
+  expect_reads(2, {"on", 64 << 10}, true);
+  expect_reads(3, {"on", 1 << 20}, true);
+}
+
+TEST_F(SingleCopy, IsTriedForBroadcastsAndAllgathers) {
+  for (const int ranks : {2, 4})
+    for (const bool allgather : {false, true})
+      expect_reads(ranks, {"auto", 256 << 10, kTrials, allgather}, true);
+  expect_reads(2, {"auto", 32 << 10, kTrials}, false);
+}
+
+TEST_F(SingleCopy, OfARankThatDiesNamesIt) {
+  const World world;
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < 3; ++rank) {
+    const pid_t pid = fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      lose_the_root(world, rank);
+      fflush(nullptr);
+      _exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    pids.push_back(pid);
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    int status = 0;
+    ASSERT_EQ(waitpid(pids[rank], &status, 0), pids[rank]);
+    EXPECT_EQ(status, rank == 0 ? SIGKILL : 0) << "rank " << rank;
+  }
 }
 
 }  // namespace

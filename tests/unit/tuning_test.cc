@@ -197,6 +197,9 @@ TEST(TunedThresholds, GiveWayToWhatIsAskedForOfSingleCopy) {
   const shm::Thresholds on = shm_options("on", tuned, {}).thresholds;
   const shm::Thresholds off = shm_options("off", tuned, {}).thresholds;
   EXPECT_EQ((std::array{on.read, off.read}), (std::array{shm::kSingleCopyFrom, SIZE_MAX}));
+  EXPECT_EQ((std::array{on.address, off.address}),
+            (std::array<std::optional<bool>, 2>{true, false}));
+  EXPECT_FALSE(shm_options("auto", tuned, {}).thresholds.address) << "is tried";
   EXPECT_EQ((std::array{on.one_shot, off.one_shot}), (std::array<std::size_t, 2>{1, 1}));
 }
 

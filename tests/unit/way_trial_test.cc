@@ -142,8 +142,9 @@ TEST(TrialClass, HasSizesUpToFourTimesThoseBefore) {
     EXPECT_EQ(trial_class({GroupAction::kAllreduce, size}), number) << bytes;
     EXPECT_EQ(trial_class({GroupAction::kReduceScatter, size}), number) << bytes;
     EXPECT_EQ(trial_class({GroupAction::kAllgather, size}), 8 + number) << bytes;
+    EXPECT_EQ(trial_class({GroupAction::kAllgather, size, true}), 16 + number) << bytes;
   }
-  EXPECT_EQ(trial_class({GroupAction::kAllgather, std::size_t{1} << 40}), 15);
+  EXPECT_EQ(trial_class({GroupAction::kAllgather, std::size_t{1} << 40, true}), 23);
 }
 
 void note(Findings& findings, Finding finding, int times) {
@@ -179,12 +180,13 @@ TEST(Findings, ForgetWhatWasLongAgo) {
 }
 
 TEST(Findings, AreOfClasses) {
-  constexpr TrialCall kLast{GroupAction::kAllgather, std::size_t{1} << 40};
+  constexpr TrialCall kLast{GroupAction::kAllgather, std::size_t{1} << 40, true};
   Findings findings;
   note(findings, Finding::kOther, 2);
   for (int i = 0; i < 2; ++i) findings.note(kLast, Finding::kUsual);
   EXPECT_EQ(said(findings, {GroupAction::kReduceScatter, 255 << 10}), Finding::kOther);
-  EXPECT_EQ(said(findings, {GroupAction::kAllgather, 64 << 20}), Finding::kUsual);
+  EXPECT_EQ(said(findings, {GroupAction::kAllgather, 64 << 20, true}), Finding::kUsual);
+  EXPECT_EQ(said(findings, {GroupAction::kAllgather, 64 << 20}), Finding::kUnknown);
   for (const std::size_t bytes : {4 << 10, 4 << 20})
     EXPECT_EQ(said(findings, {kSmall.action, bytes}), Finding::kUnknown) << bytes;
   EXPECT_EQ(said(findings, {GroupAction::kAllgather, kSmall.bytes}), Finding::kUnknown);

@@ -80,7 +80,7 @@ Finding check_vm_readv(const View& view) {
   const std::string found =
       fmt::format("process_vm_readv: {}, by {}", text_of(attempt), who_refuses(view));
   if (view.probes.options.single_copy != "on")
-    return ok(found + "; not used unless ECHELON_SINGLE_COPY=on or a tuning file asks for it");
+    return ok(found + "; broadcasts and allgathers take the way through slots");
   return costs(found, "large calls take the way through slots", remedy_for_vm_readv(view));
 }
 

@@ -23,8 +23,8 @@ enum class Variant {
 inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
-// for what only says how a member writes: past, past_from, caches and stream. (Trials compare
-// nothing where past_from differs.)
+// for what only says how a member writes, or shows what it has: past, past_from, address,
+// address_from, caches and stream. (Trials compare nothing where past_from or address_from differ.)
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
@@ -37,7 +37,9 @@ struct Thresholds {
   std::size_t direct = 64 << 10;      // from here on shared buffers are read in place
   std::size_t past_from = 4 << 10;    // from here on what others load may go past the cache
   std::optional<bool> past = {};      // whether it does; not set: tried (way_trial.h)
-  std::optional<std::size_t> stream = {};  // see stream_from(); not set: by `caches`, and tried
+  std::size_t address_from = kSingleCopyFrom;  // from here on gathers may be read by the kernel
+  std::optional<bool> address = {};            // whether they are; not set: tried
+  std::optional<std::size_t> stream = {};      // see stream_from(); not set: by `caches`, and tried
 };
 
 struct Question {

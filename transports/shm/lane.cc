@@ -19,6 +19,7 @@ Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
       sources_(team.size()),
       shares_(team.size()),
       stores_trial_(index),
+      reading_trial_(index, kPaysReading),
       results_trial_(index, kPaysResults) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
 }
@@ -74,7 +75,7 @@ bool Lane::try_variant() {
   variant_ = choose(question, thresholds_);
   question.can_read_peers = true;
   const Variant best = choose(question, thresholds_);
-  if (best == variant_) return true;
+  if (best == variant_ && !may_be_read()) return true;
   if (team_.readable() == Team::Readable::kUnknown) return false;
   if (team_.readable() == Team::Readable::kYes) variant_ = best;
   return true;
@@ -88,8 +89,10 @@ void Lane::plan() {
   reduce_at_ = gather_at_ = 0;
   own_ = {};
   if (work_.action == GroupAction::kAllreduce && variant_ != Variant::kOneShot) share();
+  know_roles();
   decide_streaming();
   decide_stores();
+  decide_reading();
   decide_results();
   show();
   const std::size_t slot = team_.segments[0].shape().slot_bytes;
@@ -122,35 +125,57 @@ void Lane::decide_stores() {
   past_ = total_ >= thresholds_.past_from && thresholds_.past.value_or(false);
   // What the kernel reads is not loaded by others.
   if (total_ < thresholds_.past_from || thresholds_.past || variant_ == Variant::kRead) return;
-  const TrialCall call{work_.action, total_};
-  const std::optional<bool> tried = stores_trial_.begin(call);
-  past_ = tried ? *tried : team_.past_pays(call);
+  const std::optional<bool> tried = stores_trial_.begin(call_);
+  past_ = tried ? *tried : team_.past_pays(call_);
   if (tried) begin_trial(Tried::kStores);
+}
+
+// Whether the kernel may copy what members own and others gather.
+bool Lane::may_be_read() const {
+  return variant_ == Variant::kStaged && work_.action == GroupAction::kAllgather &&
+         total_ >= thresholds_.address_from && thresholds_.address.value_or(true);
+}
+
+void Lane::decide_reading() {
+  by_kernel_ = variant_ == Variant::kRead;
+  if (!may_be_read() || team_.readable() != Team::Readable::kYes) return;
+  std::optional<bool> way = thresholds_.address;
+  if (!way && tried_ == Tried::kNothing) {
+    way = reading_trial_.begin(call_);
+    if (way) begin_trial(Tried::kReading);
+  }
+  by_kernel_ = way ? *way : tried_ == Tried::kNothing && team_.reading_pays(call_);
 }
 
 // Of results that do not fit into the cache, one trial at a time.
 void Lane::decide_results() {
-  const bool by_kernel = variant_ == Variant::kRead && !reduces();
-  if (!streaming_ || thresholds_.stream || by_kernel) return;
-  const TrialCall call{work_.action, total_};
+  if (!streaming_ || thresholds_.stream) return;
+  const bool depends = reduces() || !by_kernel_;
   std::optional<bool> tried;
-  if (tried_ == Tried::kNothing) tried = results_trial_.begin(call);
-  streaming_ = tried ? *tried : team_.results_bypass(call);
+  if (tried_ == Tried::kNothing && depends) tried = results_trial_.begin(call_);
+  streaming_ = tried ? *tried : team_.results_bypass(call_);
   if (tried) begin_trial(Tried::kResults);
+}
+
+// Who does what in the call.
+void Lane::know_roles() {
+  call_ = {work_.action, total_};
+  stages_ = takes_ = true;
+  if (work_.action == GroupAction::kAllreduce || variant_ == Variant::kOneShot) return;
+  const auto owners = std::ranges::count_if(shares_, [](const Region& s) { return !s.empty(); });
+  const bool own = !shares_[team_.self].empty(), theirs = owners > (own ? 1 : 0);
+  const bool gathers_only = work_.action == GroupAction::kAllgather;
+  call_.one_owner = gathers_only && owners == 1;
+  stages_ = gathers_only ? own : theirs;
+  takes_ = gathers_only ? theirs : own;
 }
 
 void Lane::begin_trial(Tried what) {
   tried_ = what;
-  const auto others = [&](const Region& share) {
-    return share.owner != team_.self && !share.empty();
-  };
-  const bool own = !shares_[team_.self].empty(), theirs = std::ranges::any_of(shares_, others);
-  const bool all = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllreduce;
-  const bool gathers_only = work_.action == GroupAction::kAllgather;
-  stages_ = all || (gathers_only ? own : theirs);
-  const bool delivers_own = what == Tried::kResults && own && !is_in_place();
-  takes_ = all || (gathers_only ? theirs || delivers_own : own);
   took_ = {};
+  since_.reset();
+  const bool own = !shares_[team_.self].empty();
+  if (what == Tried::kResults && !reduces() && own && !is_in_place()) takes_ = true;
 }
 
 // Who owns what, in all variants but one-shot.
@@ -177,10 +202,9 @@ bool Lane::is_in_place() const {
   });
 }
 
-// Decides how the others read our memory: in place when it is shared, else as the variant says.
+// Decides how the others read our memory: in place when it is shared, else by the kernel or not.
 void Lane::show() {
-  const bool read = variant_ == Variant::kRead;
-  if (!read && total_ < thresholds_.direct) return;
+  if (!by_kernel_ && total_ < thresholds_.direct) return;
   std::size_t in_end = 0, out_end = 0;
   for (const GroupPart& part : work_.parts) {
     in_end = std::max(in_end, part.input_offset + part.bytes);
@@ -189,10 +213,11 @@ void Lane::show() {
   const auto look = [&](const std::byte* data, std::size_t bytes) -> Shown {
     if (const auto range = find_shared(data, bytes))
       return {range->id, range->offset, static_cast<std::uint32_t>(range->fd)};
-    if (read) return {Shown::kAddress, reinterpret_cast<std::uint64_t>(data), 0};
+    if (by_kernel_) return {Shown::kAddress, reinterpret_cast<std::uint64_t>(data), 0};
     return {};
   };
-  if (variant_ != Variant::kOneShot || !is_in_place()) own_.input = look(work_.input, in_end);
+  const bool shows_input = stages_ && (variant_ != Variant::kOneShot || !is_in_place());
+  if (shows_input) own_.input = look(work_.input, in_end);
   if (variant_ != Variant::kOneShot && work_.action == GroupAction::kAllreduce)
     own_.output = look(work_.output, out_end);
 }
@@ -250,16 +275,17 @@ void Lane::take(Step step) {
 
 void Lane::end() {
   busy_ = false;
-  const TrialCall call{work_.action, total_};
   std::optional<WayTrial::Time> took;
-  if (takes_) took = took_;
+  if (takes_) took = since_ ? Clock::now() - *since_ : took_;
   switch (std::exchange(tried_, Tried::kNothing)) {
     case Tried::kNothing:
       return;
     case Tried::kStores:
-      return team_.note_stores(call, stores_trial_.end(took));
+      return team_.note_stores(call_, stores_trial_.end(took));
+    case Tried::kReading:
+      return team_.note_reading(call_, reading_trial_.end(took));
     case Tried::kResults:
-      return team_.note_results(call, results_trial_.end(took));
+      return team_.note_results(call_, results_trial_.end(took));
   }
 }
 
@@ -295,6 +321,9 @@ bool Lane::part_ready() {
 void Lane::finish_round() {
   gather_from_ = 0;
   ++gathered_;
+  // All that members own has been taken at once: nothing is left for the other rounds.
+  const bool done = !reduces() && std::ranges::all_of(shares_, &Region::empty);
+  if (done) gathered_ = reduced_ = staged_ = end_;
   lines(team_.self).done.finished.store(gathered_, std::memory_order_release);
   team_.announce(bell_);
 }

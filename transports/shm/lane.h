@@ -34,6 +34,10 @@
 //     an input that is reduced in place is never shown, for others may still be reading it. In
 //     the other variants a member overwrites of its shown memory only what it owns, which nobody
 //     else reduces, and what it gathers, which its owner has reduced before.
+//  6. What an owner shows elsewhere than in its slots all members gather in the first round of an
+//     allgather, and await no more of it. When nothing is left they are done with all its rounds.
+//     All come to that in the same round, for all have read the same announcements; so nobody
+//     awaits a flag that is left out.
 //
 // Thread safety: none; the engine's thread only.
 #pragma once
@@ -119,9 +123,12 @@ class Lane {
   void show();
   void decide_streaming();
   bool streams(const Piece& piece) const;
+  void know_roles();
   void decide_stores();
+  bool may_be_read() const;
+  void decide_reading();
   void decide_results();
-  enum class Tried : std::uint8_t { kNothing, kStores, kResults };
+  enum class Tried : std::uint8_t { kNothing, kStores, kReading, kResults };
   void begin_trial(Tried what);
   void take(Step step);
   void end();
@@ -141,6 +148,7 @@ class Lane {
   // lane_data.cc: moving bytes
   void stage();
   void count_staging(std::uint64_t round, int first, int last);
+  bool at_once(int owner) const;
   void put(const Region& from, std::byte* slot);
   void reduce();
   void reduce_region(const Region& region, std::size_t slot_at);
@@ -190,6 +198,8 @@ class Lane {
   bool streaming_ = false;         // results bypass the cache
   bool past_ = false;              // what the others load is written past the cache
   Tried tried_ = Tried::kNothing;  // what the call is a trial of
+  bool by_kernel_ = false;         // who gathers what we own has the kernel copy it
+  TrialCall call_;                 // how the call is known in trials
   ShownPair own_;                  // how the others read our memory
   std::size_t total_ = 0;          // bytes of the call
   std::size_t block_ = 0;          // bytes of one owner in one round
@@ -206,11 +216,14 @@ class Lane {
   std::size_t gather_at_ = 0;         // bytes of the owner's region gathered
   std::size_t moved_ = 0;
 
-  // Of a trial: whether this member stages something for others, and writes results that depend on
-  // the way; and the time of its steps, without waiting.
-  bool stages_ = false, takes_ = false;
+  bool stages_ = false;  // others need something of this member's input
+
+  // Of a trial: whether what this member does depends on the way, and the time of its steps,
+  // without waiting; or since when it gathers, where that counts.
+  bool takes_ = false;
   WayTrial::Time took_{};
-  WayTrial stores_trial_, results_trial_;
+  std::optional<Clock::time_point> since_;
+  WayTrial stores_trial_, reading_trial_, results_trial_;
 };
 
 }  // namespace echelon::shm

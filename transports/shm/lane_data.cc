@@ -43,7 +43,7 @@ void Lane::put(const Region& from, std::byte* slot) {
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
-  const bool told = tried_ == Tried::kStores;
+  const bool told = tried_ == Tried::kStores || tried_ == Tried::kReading;
   const auto began = told ? Clock::now() : Clock::time_point();
   const bool whole = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather;
   for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
@@ -60,11 +60,17 @@ void Lane::stage() {
 // In a trial of who stages nothing: how long it took those who did, of members `first` to before
 // `last`, who are ready in that round. They write as slowly as they are made to.
 void Lane::count_staging(std::uint64_t round, int first, int last) {
-  if (tried_ != Tried::kStores || stages_) return;
+  const bool told = tried_ == Tried::kStores || tried_ == Tried::kReading;
+  if (!told || stages_) return;
   WayTrial::Time longest{};
   for (int m = first; m < last; ++m)
     if (m != team_.self) longest = std::max(longest, WayTrial::Time(announced(m, round).staged));
-  took_ += longest;
+  if (tried_ == Tried::kStores)
+    took_ += longest;
+  else if (team_.size() > 2)
+    took_ += longest / (team_.size() - 1);  // it is done once for all
+  else if (!since_)
+    since_ = Clock::now() - longest;  // the other copies into slots while we take out of them
 }
 
 // Our region of the round, chunk by chunk.
@@ -145,17 +151,27 @@ const std::byte* Lane::fetch_input(int member, const Piece& piece, std::size_t s
   return scratch;
 }
 
+// Whether all that a member owns is gathered in the first round: not through slots, but from where
+// it lies.
+bool Lane::at_once(int owner) const {
+  if (reduces() || region(owner, gathered_).empty()) return false;
+  const Shown from = owner == team_.self ? own_.input : announced(owner, gathered_).memory.input;
+  return from.where != Shown::kSlot;
+}
+
 // The next part of the round, or a chunk of it; or the round's end.
 void Lane::gather() {
   if (gathers() && gather_from_ < team_.size()) {
     const int owner = (team_.self + gather_from_) % team_.size();
-    const Region whole = region(owner, gathered_);
+    const bool all = at_once(owner);
+    const Region whole = all ? shares_[owner] : region(owner, gathered_);
     if (!reduces() && gather_at_ == 0 && !whole.empty()) count_staging(gathered_, owner, owner + 1);
     const Region chunk = next_chunk(whole, gather_at_, kGatherBytes);
     gather_region(owner, chunk, gather_at_);
     gather_at_ += chunk.bytes();
     if (gather_at_ < whole.bytes()) return;
     gather_at_ = 0;
+    if (all) shares_[owner].begin = shares_[owner].end;
     if (++gather_from_ < team_.size()) return;
   }
   finish_round();

@@ -44,7 +44,8 @@ struct LaneLines {
 struct alignas(kLine) BellLine {
   std::atomic<std::uint32_t> sleeping;
   std::atomic<std::uint32_t> reads_peers;  // 0: not known yet, 1: no, 2: yes
-  std::atomic<std::uint32_t> finds;        // by trying (way_trial.h), a Finding for each class
+  std::atomic<std::uint64_t> stores;   // found in trials (way_trial.h), a Finding for each class
+  std::atomic<std::uint64_t> reading;  // likewise
 };
 
 struct alignas(kLine) SegmentHeader {

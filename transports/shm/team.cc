@@ -54,17 +54,32 @@ Team::Readable Team::readable() {
 
 void Team::note_stores(const TrialCall& call, Finding finding) {
   stores_.note(call, finding);
-  bells_[self]->finds.store(stores_.word(), std::memory_order_relaxed);
+  bells_[self]->stores.store(stores_.word(), std::memory_order_relaxed);
+}
+
+void Team::note_reading(const TrialCall& call, Finding finding) {
+  reading_.note(call, finding);
+  bells_[self]->reading.store(reading_.word(), std::memory_order_relaxed);
+}
+
+Team::Votes Team::votes(std::atomic<std::uint64_t> BellLine::*found, const TrialCall& call) const {
+  Votes out;
+  for (const BellLine* bell : bells_) {
+    const Finding finding = finding_in((bell->*found).load(std::memory_order_relaxed), call);
+    out.known += finding != Finding::kUnknown ? 1 : 0;
+    out.other += finding == Finding::kOther ? 1 : 0;
+  }
+  return out;
 }
 
 bool Team::past_pays(const TrialCall& call) const {
-  int known = 0, past = 0;
-  for (const BellLine* bell : bells_) {
-    const Finding found = finding_in(bell->finds.load(std::memory_order_relaxed), call);
-    known += found != Finding::kUnknown ? 1 : 0;
-    past += found == Finding::kOther ? 1 : 0;
-  }
-  return past > 0 && 3 * past >= known;
+  const auto [known, other] = votes(&BellLine::stores, call);
+  return other > 0 && 3 * other >= known;
+}
+
+bool Team::reading_pays(const TrialCall& call) const {
+  const auto [known, other] = votes(&BellLine::reading, call);
+  return other > 0 && 2 * other >= known;
 }
 
 }  // namespace echelon::shm

@@ -52,9 +52,13 @@ class Team {
 
   // What a trial with such calls has found, of this member. Tells the others.
   void note_stores(const TrialCall& call, Finding finding);
+  void note_reading(const TrialCall& call, Finding finding);
 
   // Whether writing past the cache pays for a third or more of those who know.
   bool past_pays(const TrialCall& call) const;
+
+  // Whether it pays for half of them or more that the kernel copies what they gather.
+  bool reading_pays(const TrialCall& call) const;
 
   // The same of results, which concern nobody else; by the rule of choose.h until that is known.
   void note_results(const TrialCall& call, Finding finding) { results_.note(call, finding); }
@@ -67,11 +71,15 @@ class Team {
   Readable readable();
 
  private:
+  struct Votes {
+    int known = 0, other = 0;
+  };
+  Votes votes(std::atomic<std::uint64_t> BellLine::*found, const TrialCall& call) const;
   bool try_reading();
 
   const std::vector<Member> members_;
   std::vector<BellLine*> bells_;
-  Findings stores_, results_;
+  Findings stores_, reading_, results_;
   Readable readable_ = Readable::kUnknown;
 };
 

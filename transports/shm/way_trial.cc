@@ -31,7 +31,8 @@ constexpr int kKept = 8;  // findings of a class
 int trial_class(const TrialCall& call) {
   const int doublings = std::bit_width(call.bytes / kFirstClass) - 1;
   const int size = std::clamp(doublings / 2, 0, kSizeClasses - 1);
-  return call.action == GroupAction::kAllgather ? kSizeClasses + size : size;
+  if (call.action != GroupAction::kAllgather) return size;
+  return (call.one_owner ? 2 : 1) * kSizeClasses + size;
 }
 
 bool WayTrial::goes_other() const {
@@ -81,8 +82,8 @@ void Findings::note(const TrialCall& call, Finding finding) {
 }
 
 // Two thirds of the last findings.
-std::uint32_t Findings::word() const {
-  std::uint32_t word = 0;
+std::uint64_t Findings::word() const {
+  std::uint64_t word = 0;
   for (int c = 0; c < kTrialClasses; ++c) {
     const auto& [other, noted] = classes_[c];
     const int said = std::popcount(other & ((1U << noted) - 1));
@@ -90,12 +91,12 @@ std::uint32_t Findings::word() const {
     const Finding finding = noted < 2 ? Finding::kUnknown
                             : most    ? Finding::kOther
                                       : Finding::kUsual;
-    word |= static_cast<std::uint32_t>(finding) << 2 * c;
+    word |= static_cast<std::uint64_t>(finding) << 2 * c;
   }
   return word;
 }
 
-Finding finding_in(std::uint32_t word, const TrialCall& call) {
+Finding finding_in(std::uint64_t word, const TrialCall& call) {
   return static_cast<Finding>(word >> 2 * trial_class(call) & 3);
 }
 

@@ -9,7 +9,9 @@
 // members go the same way in such a call, for they count alike. What they find may differ: each
 // says it in its segment (team.h), also for those who only write.
 //
-// Likewise, by each member for itself: whether results that do not stay in the caches had better
+// Likewise, whether the kernel had better copy what others gather than they themselves, from slots.
+//
+// And, by each member for itself: whether results that do not stay in the caches had better
 // bypass them. docs/shm.md, "Past the cache".
 //
 // Thread safety: none; the engine's thread only.
@@ -28,21 +30,23 @@ namespace echelon::shm {
 struct TrialCall {
   GroupAction action;
   std::size_t bytes;
+  bool one_owner = false;  // of an allgather: a broadcast
   friend bool operator==(const TrialCall&, const TrialCall&) = default;
 };
 
 // Calls that are taken to be alike: sizes up to four times those of the class before (less than
-// 16 KiB, ... 64 MiB and more), with additions and without.
-inline constexpr int kSizeClasses = 8, kTrialClasses = 2 * kSizeClasses;
+// 16 KiB, ... 64 MiB and more), of calls with additions, allgathers, and broadcasts.
+inline constexpr int kSizeClasses = 8, kTrialClasses = 3 * kSizeClasses;
 int trial_class(const TrialCall& call);
 
 // That the other way pays, or not.
-enum class Finding : std::uint32_t { kUnknown, kUsual, kOther };
+enum class Finding : std::uint8_t { kUnknown, kUsual, kOther };
 
 // The other way must take less than this part of the time. Past the cache, what others load:
 // between dies it was 0.3 to 0.6, and what is as quick either way should not change from trial to
-// trial. Of results: who leaves the cache to others may take a little longer.
-inline constexpr double kPaysOthers = 0.9, kPaysResults = 1.05;
+// trial. Of results: who leaves the cache to others may take a little longer. The kernel's copy: it
+// leaves the owner of what it copies nothing to do.
+inline constexpr double kPaysOthers = 0.9, kPaysResults = 1.05, kPaysReading = 0.95;
 
 // Of one lane.
 class WayTrial {
@@ -84,7 +88,7 @@ class Findings {
   void note(const TrialCall& call, Finding finding);
 
   // A Finding in two bits for each class.
-  std::uint32_t word() const;
+  std::uint64_t word() const;
 
  private:
   struct Class {
@@ -94,6 +98,6 @@ class Findings {
   std::array<Class, kTrialClasses> classes_{};
 };
 
-Finding finding_in(std::uint32_t word, const TrialCall& call);
+Finding finding_in(std::uint64_t word, const TrialCall& call);
 
 }  // namespace echelon::shm
