@@ -98,9 +98,11 @@ def run(shape, traffic, *what):
 def echelon(shape, collective, sizes, operations=None, traffic=None):
     fixed = ["-n", str(operations), "-w", "0", "-c", "0", "--time-limit", "0",
              "--sample-time", "0"] if operations else []
+    # MPI_Bcast has one buffer: the root copies nothing from its input to its output.
+    placement = "in" if collective == "broadcast" else "out"
     return [row for size in sizes
-            for row in rows_of(run(shape, traffic, "--", ECHELON, "perf", "-C", collective, "-b", str(size),
-                                   "-e", str(size), "--format", "json", *fixed))]
+            for row in rows_of(run(shape, traffic, "--", ECHELON, "perf", "-C", collective, "-O", placement,
+                                   "-b", str(size), "-e", str(size), "--format", "json", *fixed))]
 
 
 def arguments(collective, sizes, operations):
