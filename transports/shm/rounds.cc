@@ -20,7 +20,7 @@ constexpr std::size_t kTwoRoundsFrom = 16 << 10;
 // of kCutFrom and more go in two rounds, those of more than two kRoundOfOneOwner in rounds of that.
 // Not among more: on two cores they only waited more often. Measured: bench/RESULTS.md, "one owner
 // of two".
-constexpr std::size_t kCutFrom = 64 << 10, kRoundOfOneOwner = 64 << 10;
+constexpr std::size_t kCutFrom = 32 << 10, kRoundOfOneOwner = 64 << 10;
 
 // Two members have four slots each, of a lane, in a cache that holds 64 slots; more members, who
 // share cores, have larger blocks. Measured: bench/RESULTS.md, "a cache of 8 MiB" and "smaller
