@@ -10,7 +10,7 @@
 namespace echelon::shm {
 namespace {
 
-constexpr std::size_t kGatherBytes = std::size_t{128} << 10;  // in one step
+constexpr std::size_t kGatherBytes = std::size_t{256} << 10;  // in one step
 
 // What goes past the cache is reduced into a buffer of so many bytes, in the first-level cache, and
 // streamed from there. Less than kLeastPiece in one place is not worth the fence.
