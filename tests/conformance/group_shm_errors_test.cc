@@ -305,9 +305,10 @@ TEST(Rounds, AreSmallWhereOneOfTwoOwnsAll) {
     const shm::Question call{action, total << 10, members, false};
     return shm::block_of_round(call, Variant::kStaged, share << 10, 512 << 10) >> 10;
   };
-  EXPECT_EQ(block(GroupAction::kAllgather, 2, 63, 63), 512u) << "a single round";
-  EXPECT_EQ(block(GroupAction::kAllgather, 2, 64, 64), 32u);
+  EXPECT_EQ(block(GroupAction::kAllgather, 2, 31, 31), 512u) << "a single round";
+  EXPECT_EQ(block(GroupAction::kAllgather, 2, 32, 32), 16u);
   EXPECT_EQ(block(GroupAction::kAllgather, 2, 1024, 1024), 64u);
+  EXPECT_EQ(block(GroupAction::kReduceScatter, 2, 32, 32), 16u);
   EXPECT_EQ(block(GroupAction::kReduceScatter, 2, 64, 64), 32u);
   EXPECT_EQ(block(GroupAction::kReduceScatter, 2, 1024, 1024), 64u);
   EXPECT_EQ(block(GroupAction::kAllgather, 2, 64, 128), 512u) << "both own and read";
