@@ -89,6 +89,9 @@ class GroupEngine : public Waitable {
   // ECH_OK, or why the group cannot be used any more.
   virtual ech_status failed() const = 0;
 
+  // Then, the member whose memory could not be read; -1 when that is not why.
+  virtual int unreadable() const { return -1; }
+
   // Some KiB of zeroed memory for each member to write to and every member to read, also after the
   // writer's death; as long as this object lives. Empty when there is none.
   virtual std::span<std::byte> board(int member) = 0;

@@ -194,7 +194,15 @@ bool Engine::try_progress() {
 // A group that has failed reports every call as done: look before believing it.
 bool Engine::check_group() {
   if (parts_.group == nullptr || parts_.group->failed() == ECH_OK) return true;
-  fail_unless_known(parts_.group->failed(), "a rank of this host failed");
+  const int member = parts_.group->unreadable();
+  std::string reason = "a rank of this host failed";
+  if (member >= 0) {
+    const int rank = parts_.group_ranks[member];
+    const std::string who =
+        parts_.watch ? parts_.watch->describe(rank) : fmt::format("rank {}", rank);
+    reason = fmt::format("the memory of {} could not be read", who);
+  }
+  fail_unless_known(parts_.group->failed(), reason);
   return false;
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
 #include <deque>
 
 #include "tests/conformance/group_data.h"
 #include "tests/conformance/group_suite.h"
 #include "transports/shm/address.h"
+#include "transports/shm/lane.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/shm_group.h"
 #include "transports/shm/way_trial.h"
@@ -48,10 +51,33 @@ TEST(ShmGroup, WhoOnlyGivesGoesTwoCallsAhead) {
 }
 
 // Among threads the address of a header is good for all.
-const shm::BellLine& bell(const GroupRank& rank, int member) {
+shm::BellLine& bell(const GroupRank& rank, int member) {
   const auto address = shm::Address::parse(rank.board.address(member));
-  const auto* header = reinterpret_cast<const shm::SegmentHeader*>(address.header);
-  return *reinterpret_cast<const shm::BellLine*>(header + 1);
+  auto* header = reinterpret_cast<shm::SegmentHeader*>(address.header);
+  return *reinterpret_cast<shm::BellLine*>(header + 1);
+}
+
+// Of a member's first lane.
+const shm::LaneLines& lines(const GroupRank& rank, int member) {
+  return *reinterpret_cast<const shm::LaneLines*>(&bell(rank, member) + 1);
+}
+
+// The round that a ready line shows, and one.
+std::uint64_t round_of(const shm::ReadyLine& line) {
+  return line.ready.load() & ((std::uint64_t{1} << 48) - 1);
+}
+
+std::uint64_t staged_rounds(const GroupRank& rank, int member) {
+  const auto& ready = lines(rank, member).ready;
+  return std::max(round_of(ready[0]), round_of(ready[1]));
+}
+
+// Where the others found what it gave in its last call.
+std::uint64_t place_of_input(const GroupRank& rank, int member) {
+  const auto& ready = lines(rank, member).ready;
+  shm::Announced last;
+  std::memcpy(&last, ready[round_of(ready[1]) > round_of(ready[0]) ? 1 : 0].payload, sizeof last);
+  return last.memory.input.where;
 }
 
 using Findings = std::atomic<std::uint64_t> shm::BellLine::*;
@@ -63,8 +89,7 @@ bool has_found(const GroupRank& rank, int member, Findings findings, const shm::
 
 // Of the first lane of our own segment, ever.
 std::uint64_t finished_rounds(const GroupRank& rank) {
-  const auto* lines = reinterpret_cast<const shm::LaneLines*>(&bell(rank, rank.self) + 1);
-  return lines->done.finished.load();
+  return lines(rank, rank.self).done.finished.load();
 }
 
 // Rounds of an allreduce of two members, each of which owns half of it.
@@ -89,17 +114,28 @@ TEST(ShmGroup, CutsCallsOfTwoForTheirCache) {
   expect_rounds(8 * kMiB, 8 * kMiB, 16);  // does not fit anyway
 }
 
-// Makes so many calls in which rank 0 owns all, then looks whether members know what is best.
+// In which rank 0 owns all, but of an allgather that is no broadcast.
+Call call_of(const shm::TrialCall& made, int ranks) {
+  Call call{made.action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, made.bytes, 0}}};
+  if (made.action == GroupAction::kAllgather && !made.one_owner)
+    call.parts = even_parts(ranks, made.bytes / sizeof(float), ECH_FLOAT32);
+  return call;
+}
+
+void make(const shm::TrialCall& made, int calls, GroupRank& rank) {
+  for (int i = 0; i < calls; ++i) {
+    Trial trial(call_of(made, rank.size), rank);
+    rank.run(0, trial.work());
+    trial.expect_correct();
+  }
+  rank.board.barrier(rank.size);
+}
+
+// Makes so many calls, then looks whether members know what is best.
 void expect_known(Findings findings, const shm::TrialCall& made, std::vector<bool> known,
                   int calls = 100) {
   run_group(shm_case("Threads", false), static_cast<int>(known.size()), [&](GroupRank& rank) {
-    const Call call{made.action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, made.bytes, 0}}};
-    for (int i = 0; i < calls; ++i) {
-      Trial trial(call, rank);
-      rank.run(0, trial.work());
-      trial.expect_correct();
-    }
-    rank.board.barrier(rank.size);
+    make(made, calls, rank);
     for (int m = 0; m < rank.size; ++m)
       EXPECT_EQ(has_found(rank, m, findings, made), known[m])
           << "rank " << m << ", " << made.bytes << " bytes";
@@ -135,8 +171,43 @@ TEST(ShmReading, IsTriedByThoseWhoGather) {
   expect_known(kReading, kBroadcast, {false, true}, 32);
   expect_known(kReading, kBroadcast, {false, true, true});
   expect_known(kReading, {kBroadcast.action, 32 << 10, true}, {false, false});
+  expect_known(kReading, {GroupAction::kAllgather, kLarge}, {true, true, true, true});
   expect_known(kReading, kReduce, {false, false});
   expect_known(kReading, kAllreduce, {false, false});
+}
+
+TEST(ShmReading, IsWhatTheReadersHaveFound) {
+  run_group(shm_case("Threads", false), 2, [&](GroupRank& rank) {
+    make(kBroadcast, 40, rank);
+    for (const auto found : {shm::Finding::kOther, shm::Finding::kUsual}) {
+      const auto word = static_cast<std::uint64_t>(found) << 2 * shm::trial_class(kBroadcast);
+      if (rank.self == 1) bell(rank, 1).reading = word;
+      rank.board.barrier(2);
+      make(kBroadcast, 1, rank);
+      const bool read = found == shm::Finding::kOther;
+      EXPECT_EQ(place_of_input(rank, 0), read ? shm::Shown::kAddress : shm::Shown::kSlot);
+    }
+    rank.board.barrier(2);
+  });
+}
+
+// Who reads has all at once, and the owner raises no flags for more.
+TEST(ShmReading, TakesOneRound) {
+  for (const bool address : {false, true}) {
+    ShmOptions options;
+    options.thresholds.address = address;
+    const GroupCase made{"Reading", false, [=] { return make_shm_group(options); }};
+    run_group(made, 2, [&](GroupRank& rank) {
+      make({GroupAction::kAllgather, 1 << 20, true}, 1, rank);
+      EXPECT_EQ(finished_rounds(rank), 16);
+      if (address) {
+        EXPECT_LE(staged_rounds(rank, 0), 2) << "one is staged ahead";
+      } else {
+        EXPECT_EQ(staged_rounds(rank, 0), 16);
+      }
+      rank.board.barrier(2);
+    });
+  }
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ GroupCase shm_case(const char* name, bool processes, const ShmOptions& options) 
   return {name, processes, [=] { return make_shm_group(options); }, kLargest};
 }
 
+// Of which every other allocation is shared.
+Memory memory_of_all_kinds(std::size_t bytes) {
+  static std::atomic<int> made = 0;
+  return made++ % 2 != 0 ? shared_memory(bytes) : Memory(new std::byte[bytes]);
+}
+
 GroupCase shared_case(const char* name, const ShmOptions& options) {
   GroupCase made = shm_case(name, true, options);
   made.allocate = shared_memory;
@@ -71,6 +77,11 @@ GroupCase mixed_case(const char* name, const ShmOptions& even, const ShmOptions&
   return {name, false, [=] { return make_shm_group((*made)++ % 2 != 0 ? odd : even); }, kLargest};
 }
 
+GroupCase in_memory_of_all_kinds(GroupCase made) {
+  made.allocate = memory_of_all_kinds;
+  return made;
+}
+
 const ShmOptions kTwoPages = forced(0, kNever, 2 * kPage), kTwoSlots = forced(0, kNever, 2 * kSlot);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -84,12 +95,13 @@ INSTANTIATE_TEST_SUITE_P(
                     mixed_case("PastForSome", kTwoSlots, past(kTwoSlots)),
                     shm_case("GathersByKernel", true, by_kernel(kTwoPages)),
                     mixed_case("GathersByKernelFromSome", kTwoPages, by_kernel(kTwoPages)),
+                    in_memory_of_all_kinds(mixed_case("GathersFromAllKinds", kTwoPages,
+                                                      by_kernel(kTwoPages))),
                     shm_case("Read", true, forced(0, 1, kSlot)),
                     shm_case("ReadInRounds", false, small_rounds(forced(0, 1, kPage))),
                     shared_case("DirectOneShot", forced(kNever, kNever, kSlot)),
                     shared_case("DirectStaged", forced(0, kNever, kPage)),
                     shared_case("DirectPast", past(forced(0, kNever, 8 * kSlot))),
-                    shared_case("DirectByKernel", by_kernel(kTwoPages)),
                     shared_case("DirectRead", small_rounds(forced(0, 1, kSlot)))),
     case_name);
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -18,8 +19,9 @@
 #include "tests/support/ranks.h"
 
 namespace {
-std::atomic<int> reads = 0;
-std::atomic<bool> kills = false;  // who is read
+std::atomic<int> reads = 0;  // of others
+std::atomic<bool> kills = false;
+std::atomic<bool> refuses = false, refuses_own = false;
 
 struct Calls {
   const char* setting;
@@ -33,8 +35,13 @@ struct Calls {
 extern "C" ssize_t process_vm_readv(pid_t pid, const iovec* local, unsigned long locals,
                                     const iovec* remote, unsigned long remotes,
                                     unsigned long flags) {
-  ++reads;
-  if (kills) kill(pid, SIGKILL);
+  const bool own = pid == getpid();
+  reads += own ? 0 : 1;
+  if (kills && !own) kill(pid, SIGKILL);
+  if (own ? refuses_own : refuses) {
+    errno = own ? EFAULT : EPERM;
+    return -1;
+  }
   return syscall(SYS_process_vm_readv, pid, local, locals, remote, remotes, flags);
 }
 
@@ -79,8 +86,8 @@ void expect_reads(int ranks, const Calls& calls, bool wanted) {
 }
 
 // Rank 0 is killed while the others copy its memory. They say so, at once.
-void lose_the_root(const World& world, int rank) {
-  setenv("ECHELON_SINGLE_COPY", "on", 1);
+void lose_the_root(const World& world, int rank, const char* setting) {
+  setenv("ECHELON_SINGLE_COPY", setting, 1);
   Comm comm = make_comm(world, {rank, 3}, options_with(20));
   std::vector<unsigned char> data(4 << 20);
   const auto broadcast = [&] {
@@ -136,14 +143,15 @@ TEST_F(SingleCopy, IsTriedForBroadcastsAndAllgathers) {
   expect_reads(2, {"auto", 32 << 10, kTrials}, false);
 }
 
-TEST_F(SingleCopy, OfARankThatDiesNamesIt) {
+void expect_lost_root_is_named(const char* setting) {
+  SCOPED_TRACE(setting);
   const World world;
   std::vector<pid_t> pids;
   for (int rank = 0; rank < 3; ++rank) {
     const pid_t pid = fork();
     ASSERT_GE(pid, 0);
     if (pid == 0) {
-      lose_the_root(world, rank);
+      lose_the_root(world, rank, setting);
       fflush(nullptr);
       _exit(testing::Test::HasFailure() ? 1 : 0);
     }
@@ -154,6 +162,49 @@ TEST_F(SingleCopy, OfARankThatDiesNamesIt) {
     ASSERT_EQ(waitpid(pids[rank], &status, 0), pids[rank]);
     EXPECT_EQ(status, rank == 0 ? SIGKILL : 0) << "rank " << rank;
   }
+}
+
+TEST_F(SingleCopy, OfARankThatDiesNamesIt) {
+  expect_lost_root_is_named("on");
+  expect_lost_root_is_named("auto");  // in a trial
+}
+
+// A rank that cannot be read any more once all have found that it can.
+TEST_F(SingleCopy, ThatIsRefusedLaterNamesWhoseMemoryItWas) {
+  const World world;
+  run_processes(2, [&](int rank) {
+    setenv("ECHELON_SINGLE_COPY", "on", 1);
+    Comm comm = make_comm(world, {rank, 2}, options_with(20));
+    std::vector<unsigned char> data(1 << 20);
+    const auto broadcast = [&] {
+      return ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get());
+    };
+    EXPECT_EQ(broadcast(), ECH_OK);
+    refuses = rank == 1;
+    const ech_status status = broadcast();
+    if (rank == 1) {
+      EXPECT_EQ(status, ECH_ERR_SYSTEM);
+      EXPECT_NE(std::string(ech_last_error()).find("the memory of rank 0 on "), std::string::npos)
+          << ech_last_error();
+    }
+  });
+}
+
+// Memory of which no other process may have a copy goes by slots.
+TEST_F(SingleCopy, IsNotOfMemoryThatCannotBeRead) {
+  const World world;
+  run_processes(2, [&](int rank) {
+    setenv("ECHELON_SINGLE_COPY", "auto", 1);
+    Comm comm = make_comm(world, {rank, 2}, options_with(20));
+    std::vector<unsigned char> data(1 << 20, rank == 0 ? 7 : 0);
+    refuses_own = true;
+    const int before = reads;
+    for (int i = 0; i < kTrials; ++i)
+      EXPECT_EQ(ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get()),
+                ECH_OK);
+    EXPECT_EQ(reads, before);
+    EXPECT_EQ(data, std::vector<unsigned char>(1 << 20, 7));
+  });
 }
 
 }  // namespace

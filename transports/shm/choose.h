@@ -19,12 +19,12 @@ enum class Variant {
   kRead,     // owners and readers copy from the others' own memory, by the kernel
 };
 
-// From here on the kernel copies, where one asks for it.
+// From here on the kernel copies, where one asks for it or it is found to be quicker.
 inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
 // for what only says how a member writes, or shows what it has: past, past_from, address,
-// address_from, caches and stream. (Trials compare nothing where past_from or address_from differ.)
+// address_from, caches and stream. (Trials compare nothing where one of the first four differs.)
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members

@@ -70,6 +70,11 @@ std::size_t Lane::largest_share() const {
   return std::ranges::max(shares_, {}, &Region::bytes).bytes();
 }
 
+int Lane::owners() const {
+  const auto owns = [](const Region& share) { return !share.empty(); };
+  return static_cast<int>(std::ranges::count_if(shares_, owns));
+}
+
 bool Lane::try_variant() {
   Question question{work_.action, deciding_bytes(), team_.size(), false};
   variant_ = choose(question, thresholds_);
@@ -147,7 +152,8 @@ void Lane::decide_reading() {
   by_kernel_ = way ? *way : tried_ == Tried::kNothing && team_.reading_pays(call_);
 }
 
-// Of results that do not fit into the cache, one trial at a time.
+// Of results that do not fit into the cache, one trial at a time. Not where the kernel writes them:
+// others show their memory as we do, but for who has not seen yet what is found.
 void Lane::decide_results() {
   if (!streaming_ || thresholds_.stream) return;
   const bool depends = reduces() || !by_kernel_;
@@ -162,10 +168,9 @@ void Lane::know_roles() {
   call_ = {work_.action, total_};
   stages_ = takes_ = true;
   if (work_.action == GroupAction::kAllreduce || variant_ == Variant::kOneShot) return;
-  const auto owners = std::ranges::count_if(shares_, [](const Region& s) { return !s.empty(); });
-  const bool own = !shares_[team_.self].empty(), theirs = owners > (own ? 1 : 0);
+  const bool own = !shares_[team_.self].empty(), theirs = owners() > (own ? 1 : 0);
   const bool gathers_only = work_.action == GroupAction::kAllgather;
-  call_.one_owner = gathers_only && owners == 1;
+  call_.one_owner = gathers_only && owners() == 1;
   stages_ = gathers_only ? own : theirs;
   takes_ = gathers_only ? theirs : own;
 }
@@ -205,21 +210,24 @@ bool Lane::is_in_place() const {
 // Decides how the others read our memory: in place when it is shared, else by the kernel or not.
 void Lane::show() {
   if (!by_kernel_ && total_ < thresholds_.direct) return;
-  std::size_t in_end = 0, out_end = 0;
+  std::size_t in_begin = SIZE_MAX, in_end = 0, out_end = 0;
   for (const GroupPart& part : work_.parts) {
-    in_end = std::max(in_end, part.input_offset + part.bytes);
     out_end = std::max(out_end, part.output_offset + part.bytes);
+    if (!reduces() && part.owner != team_.self) continue;  // is no part of our input
+    in_begin = std::min(in_begin, part.input_offset);
+    in_end = std::max(in_end, part.input_offset + part.bytes);
   }
-  const auto look = [&](const std::byte* data, std::size_t bytes) -> Shown {
-    if (const auto range = find_shared(data, bytes))
+  const auto look = [&](const std::byte* data, std::size_t begin, std::size_t end) -> Shown {
+    if (const auto range = find_shared(data, end))
       return {range->id, range->offset, static_cast<std::uint32_t>(range->fd)};
-    if (by_kernel_) return {Shown::kAddress, reinterpret_cast<std::uint64_t>(data), 0};
-    return {};
+    const bool slots = variant_ != Variant::kRead;  // would do as well
+    if (!by_kernel_ || (slots && !team_.memory.can_show(data + begin, end - begin))) return {};
+    return {Shown::kAddress, reinterpret_cast<std::uint64_t>(data), 0};
   };
   const bool shows_input = stages_ && (variant_ != Variant::kOneShot || !is_in_place());
-  if (shows_input) own_.input = look(work_.input, in_end);
+  if (shows_input) own_.input = look(work_.input, in_begin, in_end);
   if (variant_ != Variant::kOneShot && work_.action == GroupAction::kAllreduce)
-    own_.output = look(work_.output, out_end);
+    own_.output = look(work_.output, 0, out_end);
 }
 
 // What `owner` owns in `round`; everything of the round in a one-shot call.
@@ -275,11 +283,12 @@ void Lane::take(Step step) {
 
 void Lane::end() {
   busy_ = false;
+  if (tried_ == Tried::kNothing) return;
   std::optional<WayTrial::Time> took;
   if (takes_) took = since_ ? Clock::now() - *since_ : took_;
   switch (std::exchange(tried_, Tried::kNothing)) {
     case Tried::kNothing:
-      return;
+      break;
     case Tried::kStores:
       return team_.note_stores(call_, stores_trial_.end(took));
     case Tried::kReading:

@@ -35,9 +35,9 @@
 //     the other variants a member overwrites of its shown memory only what it owns, which nobody
 //     else reduces, and what it gathers, which its owner has reduced before.
 //  6. What an owner shows elsewhere than in its slots all members gather in the first round of an
-//     allgather, and await no more of it. When nothing is left they are done with all its rounds.
-//     All come to that in the same round, for all have read the same announcements; so nobody
-//     awaits a flag that is left out.
+//     allgather, and await no more of it. When no owner uses slots they are done with all rounds.
+//     All members know that alike, for all have read the same announcements; so nobody awaits a
+//     flag that is left out.
 //
 // Thread safety: none; the engine's thread only.
 #pragma once
@@ -117,6 +117,7 @@ class Lane {
   bool try_variant();  // false while it is not known whether memory can be read
   std::size_t deciding_bytes() const;
   std::size_t largest_share() const;
+  int owners() const;  // who own something
   void share();
   void plan();
   bool is_in_place() const;
@@ -130,6 +131,7 @@ class Lane {
   void decide_results();
   enum class Tried : std::uint8_t { kNothing, kStores, kReading, kResults };
   void begin_trial(Tried what);
+  bool tells_staging() const { return tried_ == Tried::kStores || tried_ == Tried::kReading; }
   void take(Step step);
   void end();
   Step next();
@@ -149,6 +151,7 @@ class Lane {
   void stage();
   void count_staging(std::uint64_t round, int first, int last);
   bool at_once(int owner) const;
+  const std::byte* map(int member, const Shown& from, const PeerMemory::Range& range);
   void put(const Region& from, std::byte* slot);
   void reduce();
   void reduce_region(const Region& region, std::size_t slot_at);
@@ -219,7 +222,7 @@ class Lane {
   bool stages_ = false;  // others need something of this member's input
 
   // Of a trial: whether what this member does depends on the way, and the time of its steps,
-  // without waiting; or since when it gathers, where that counts.
+  // without waiting; or, where that counts, when it began to gather, less the other's staging.
   bool takes_ = false;
   WayTrial::Time took_{};
   std::optional<Clock::time_point> since_;

@@ -43,10 +43,11 @@ void Lane::put(const Region& from, std::byte* slot) {
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
   std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
-  const bool told = tried_ == Tried::kStores || tried_ == Tried::kReading;
+  const bool told = tells_staging();
   const auto began = told ? Clock::now() : Clock::time_point();
   const bool whole = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather;
-  for (int owner = 0; owner < team_.size() && own_.input.where == Shown::kSlot; ++owner)
+  const bool puts = stages_ && own_.input.where == Shown::kSlot;
+  for (int owner = 0; puts && owner < team_.size(); ++owner)
     if (whole == (owner == team_.self))
       put(region(owner, staged_), whole ? slot : slot + owner * block_);
   const auto took = told ? Clock::now() - began : WayTrial::Time();
@@ -58,13 +59,18 @@ void Lane::stage() {
 }
 
 // In a trial of who stages nothing: how long it took those who did, of members `first` to before
-// `last`, who are ready in that round. They write as slowly as they are made to.
+// `last`, who are ready in that round. They write as slowly as they are made to. What lies in
+// shared memory is loaded from there either way.
 void Lane::count_staging(std::uint64_t round, int first, int last) {
-  const bool told = tried_ == Tried::kStores || tried_ == Tried::kReading;
-  if (!told || stages_) return;
+  if (!tells_staging()) return;
   WayTrial::Time longest{};
-  for (int m = first; m < last; ++m)
-    if (m != team_.self) longest = std::max(longest, WayTrial::Time(announced(m, round).staged));
+  for (int m = first; m < last; ++m) {
+    if (m == team_.self) continue;
+    const Announced from = announced(m, round);
+    longest = std::max(longest, WayTrial::Time(from.staged));
+    if (tried_ == Tried::kReading && from.memory.input.is_shared()) takes_ = false;
+  }
+  if (stages_) return;
   if (tried_ == Tried::kStores)
     took_ += longest;
   else if (team_.size() > 2)
@@ -142,12 +148,11 @@ const std::byte* Lane::fetch_input(int member, const Piece& piece, std::size_t s
   const Shown from = announced(member, reduced_).memory.input;
   if (from.where == Shown::kSlot)
     return team_.segments[member].input_slot(index_, parity(reduced_)) + at;
-  if (from.where != Shown::kAddress)
-    return team_.memory.map(member, from, {piece.input_offset, piece.bytes}, team_.failure);
+  if (from.where != Shown::kAddress) return map(member, from, {piece.input_offset, piece.bytes});
   std::byte* scratch = team_.scratch.data() + member * chunk_ + piece.position;
   const ech_status status =
       team_.memory.read(member, from.at + piece.input_offset, scratch, piece.bytes);
-  if (status != ECH_OK) team_.failure = status;
+  if (status != ECH_OK) team_.fail(member, status);
   return scratch;
 }
 
@@ -157,6 +162,13 @@ bool Lane::at_once(int owner) const {
   if (reduces() || region(owner, gathered_).empty()) return false;
   const Shown from = owner == team_.self ? own_.input : announced(owner, gathered_).memory.input;
   return from.where != Shown::kSlot;
+}
+
+const std::byte* Lane::map(int member, const Shown& from, const PeerMemory::Range& range) {
+  ech_status status = ECH_OK;
+  const std::byte* const data = team_.memory.map(member, from, range, status);
+  if (data == nullptr) team_.fail(member, status);
+  return data;
 }
 
 // The next part of the round, or a chunk of it; or the round's end.
@@ -204,10 +216,10 @@ void Lane::fetch_output(int owner, const Piece& piece, std::size_t slot_at) {
   }
   if (from.where == Shown::kAddress) {
     const ech_status status = team_.memory.read(owner, from.at + offset, out, piece.bytes);
-    if (status != ECH_OK) team_.failure = status;
+    if (status != ECH_OK) team_.fail(owner, status);
     return;
   }
-  const std::byte* data = team_.memory.map(owner, from, {offset, piece.bytes}, team_.failure);
+  const std::byte* data = map(owner, from, {offset, piece.bytes});
   if (data != nullptr) deliver(out, data, piece.bytes, streams(piece));
 }
 

@@ -31,9 +31,7 @@ std::size_t Lane::shown_bytes() const {
 
 // Not of an allreduce, where every member shows to all and awaits all.
 Lane::RoleInLine Lane::role_in_line() const {
-  const auto has_share = [](const Region& share) { return !share.empty(); };
-  const auto owners = static_cast<int>(std::ranges::count_if(shares_, has_share));
-  const int own = has_share(shares_[team_.self]) ? 1 : 0;
+  const int owners = this->owners(), own = shares_[team_.self].empty() ? 0 : 1;
   RoleInLine role;
   role.meets = owners == team_.size();
   if (work_.action == GroupAction::kAllgather) {

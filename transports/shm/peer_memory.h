@@ -23,6 +23,8 @@ struct Shown {
   std::uint64_t where = kSlot;  // or the id of a shared allocation
   std::uint64_t at = 0;         // address, or offset in the allocation
   std::uint32_t fd = 0;         // of the allocation
+
+  bool is_shared() const { return where != kSlot && where != kAddress; }
 };
 
 // The two buffers of a call.
@@ -38,6 +40,10 @@ class PeerMemory {
   // Copies from a member's address space. ECH_ERR_PEER when it has gone, ECH_ERR_SYSTEM when it
   // cannot be read.
   ech_status read(int member, std::uint64_t address, std::byte* out, std::size_t bytes) const;
+
+  // Whether the kernel copies our own memory for others: not that of devices, for instance. Looks
+  // at both ends; what was looked at last is remembered.
+  bool can_show(const std::byte* data, std::size_t bytes);
 
   // Bytes of a member's memory, counted from what it shows.
   struct Range {
@@ -75,6 +81,8 @@ class PeerMemory {
   const std::size_t most_mappings_;
   std::vector<Mappings> peers_;
   std::uint64_t clock_ = 0;
+  std::pair<const std::byte*, std::size_t> looked_at_{};
+  bool could_show_ = false;
 };
 
 }  // namespace echelon::shm

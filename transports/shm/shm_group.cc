@@ -78,6 +78,7 @@ class ShmGroup final : public GroupEngine {
   int lanes() const override { return options_.shape.lanes; }
   bool done(int lane) const override { return failed() != ECH_OK || !lanes_[lane].busy(); }
   ech_status failed() const override { return failed_.load(std::memory_order_acquire); }
+  int unreadable() const override { return failed() == team_->failure ? team_->unreadable : -1; }
   std::uint64_t bytes() const override { return team_->bytes_taken; }
   std::span<std::byte> board(int member) override { return team_->segments[member].board(); }
 

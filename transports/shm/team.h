@@ -31,7 +31,14 @@ class Team {
   PeerMemory memory;
   std::vector<std::byte> scratch;
   std::uint64_t bytes_taken = 0;  // from others
-  ech_status failure = ECH_OK;    // set by a lane that could not read
+
+  // Set when a lane could not read a member's memory.
+  ech_status failure = ECH_OK;
+  int unreadable = -1;
+  void fail(int member, ech_status status) {
+    failure = status;
+    unreadable = member;
+  }
 
   int size() const { return static_cast<int>(segments.size()); }
 
@@ -60,7 +67,8 @@ class Team {
   // Whether it pays for half of them or more that the kernel copies what they gather.
   bool reading_pays(const TrialCall& call) const;
 
-  // The same of results, which concern nobody else; by the rule of choose.h until that is known.
+  // What was found of results, which concern nobody else; by the rule of choose.h until it is
+  // known.
   void note_results(const TrialCall& call, Finding finding) { results_.note(call, finding); }
   bool results_bypass(const TrialCall& call) const {
     return finding_in(results_.word(), call) != Finding::kUsual;

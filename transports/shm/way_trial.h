@@ -3,16 +3,16 @@
 // make a few calls of one kind either way and compare what they took. Nothing is asked of the
 // topology: ranks move, and virtual machines do not say.
 //
-// So is tried whether what the other members load had better be written past the cache. Between
-// dies without a common cache it is slow to take a line back that the others have read, or to read
-// one that they have just written; which of both, and from which size on, differs by processor. All
-// members go the same way in such a call, for they count alike. What they find may differ: each
+// Tried so are
+//   whether what other members load had better be written past the cache. Between dies without a
+//   common cache it is slow to take a line back that the others have read, or to read one that they
+//   have just written; which of both, and from which size on, differs by processor;
+//   whether the kernel had better copy what is gathered, once, than two members through slots.
+// All members go the same way in such a call, for they count alike. What they find may differ: each
 // says it in its segment (team.h), also for those who only write.
 //
-// Likewise, whether the kernel had better copy what others gather than they themselves, from slots.
-//
-// And, by each member for itself: whether results that do not stay in the caches had better
-// bypass them. docs/shm.md, "Past the cache".
+// And, by each member for itself, whether results that do not stay in the caches had better bypass
+// them. docs/shm.md, "Past the cache" and "The kernel's copy".
 //
 // Thread safety: none; the engine's thread only.
 #pragma once
