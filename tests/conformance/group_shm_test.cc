@@ -133,7 +133,7 @@ void make(const shm::TrialCall& made, int calls, GroupRank& rank) {
 
 // Makes so many calls, then looks whether members know what is best.
 void expect_known(Findings findings, const shm::TrialCall& made, std::vector<bool> known,
-                  int calls = 100) {
+                  int calls = 40) {
   run_group(shm_case("Threads", false), static_cast<int>(known.size()), [&](GroupRank& rank) {
     make(made, calls, rank);
     for (int m = 0; m < rank.size; ++m)
