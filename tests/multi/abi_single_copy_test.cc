@@ -85,18 +85,19 @@ void expect_reads(int ranks, const Calls& calls, bool wanted) {
   });
 }
 
+ech_status broadcast(std::vector<unsigned char>& data, const Comm& comm) {
+  return ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get());
+}
+
 // Rank 0 is killed while the others copy its memory. They say so, at once.
 void lose_the_root(const World& world, int rank, const char* setting) {
   setenv("ECHELON_SINGLE_COPY", setting, 1);
   Comm comm = make_comm(world, {rank, 3}, options_with(20));
   std::vector<unsigned char> data(4 << 20);
-  const auto broadcast = [&] {
-    return ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get());
-  };
-  EXPECT_EQ(broadcast(), ECH_OK);
+  EXPECT_EQ(broadcast(data, comm), ECH_OK);
   kills = rank == 2;
   ech_status status = ECH_OK;
-  while (status == ECH_OK) status = broadcast();
+  while (status == ECH_OK) status = broadcast(data, comm);
   EXPECT_EQ(status, ECH_ERR_PEER) << ech_last_error();
   EXPECT_NE(std::string(ech_last_error()).find("rank 0 (host "), std::string::npos)
       << ech_last_error();
@@ -176,12 +177,9 @@ TEST_F(SingleCopy, ThatIsRefusedLaterNamesWhoseMemoryItWas) {
     setenv("ECHELON_SINGLE_COPY", "on", 1);
     Comm comm = make_comm(world, {rank, 2}, options_with(20));
     std::vector<unsigned char> data(1 << 20);
-    const auto broadcast = [&] {
-      return ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get());
-    };
-    EXPECT_EQ(broadcast(), ECH_OK);
+    EXPECT_EQ(broadcast(data, comm), ECH_OK);
     refuses = rank == 1;
-    const ech_status status = broadcast();
+    const ech_status status = broadcast(data, comm);
     if (rank == 1) {
       EXPECT_EQ(status, ECH_ERR_SYSTEM);
       EXPECT_NE(std::string(ech_last_error()).find("the memory of rank 0 on "), std::string::npos)
@@ -199,9 +197,7 @@ TEST_F(SingleCopy, IsNotOfMemoryThatCannotBeRead) {
     std::vector<unsigned char> data(1 << 20, rank == 0 ? 7 : 0);
     refuses_own = true;
     const int before = reads;
-    for (int i = 0; i < kTrials; ++i)
-      EXPECT_EQ(ech_broadcast(data.data(), data.data(), data.size(), ECH_UINT8, 0, comm.get()),
-                ECH_OK);
+    for (int i = 0; i < kTrials; ++i) EXPECT_EQ(broadcast(data, comm), ECH_OK);
     EXPECT_EQ(reads, before);
     EXPECT_EQ(data, std::vector<unsigned char>(1 << 20, 7));
   });
