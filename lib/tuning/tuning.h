@@ -34,7 +34,7 @@ struct TunedThresholds {
   static constexpr std::size_t kNever = SIZE_MAX;
 
   std::optional<std::size_t> one_shot;  // the largest allreduce in one shot; 0: none
-  std::optional<std::size_t> read;      // the smallest call that the kernel copies
+  std::optional<std::size_t> read;      // the smallest reduction that the kernel copies
   std::optional<std::size_t> direct;    // from here on shared buffers are read in place
   std::optional<std::size_t> stream;    // from here on results bypass the cache
 

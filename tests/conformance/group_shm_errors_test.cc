@@ -270,9 +270,8 @@ TEST(Choose, FollowsTheThresholds) {
   EXPECT_EQ(variant(GroupAction::kAllreduce, 200, 2, true), Variant::kOneShot);
   EXPECT_EQ(variant(GroupAction::kAllgather, 8, 2, true), Variant::kStaged);
   EXPECT_EQ(variant(GroupAction::kAllgather, 0, 2, true), Variant::kOneShot);
-  EXPECT_EQ(variant(GroupAction::kAllgather, 899, 2, true), Variant::kStaged);
-  EXPECT_EQ(variant(GroupAction::kAllgather, 900, 2, true), Variant::kRead);
-  EXPECT_EQ(variant(GroupAction::kAllgather, 899, 3, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kAllgather, 900, 2, true), Variant::kStaged);
+  EXPECT_EQ(variant(GroupAction::kAllreduce, 900, 2, true), Variant::kRead);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 899, 4, true), Variant::kStaged);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, true), Variant::kRead);
   EXPECT_EQ(variant(GroupAction::kReduceScatter, 900, 4, false), Variant::kStaged);

@@ -34,6 +34,16 @@ GroupCase shared_case(const char* name, const ShmOptions& options) {
   return made;
 }
 
+constexpr std::size_t kNever = SIZE_MAX, kSlot = 64 << 10, kPage = 4096;
+
+// The kernel copies what is gathered.
+ShmOptions by_kernel(ShmOptions options) {
+  options.thresholds.address = true;
+  options.thresholds.address_from = 1;
+  return options;
+}
+
+// With `read` the kernel copies all from that size on.
 ShmOptions forced(std::size_t one_shot, std::size_t read, std::size_t slot_bytes) {
   ShmOptions options;
   options.shape.slot_bytes = slot_bytes;
@@ -41,10 +51,8 @@ ShmOptions forced(std::size_t one_shot, std::size_t read, std::size_t slot_bytes
   options.thresholds.read = read;
   options.thresholds.direct = 1;
   options.thresholds.stream = 1 << 16;
-  return options;
+  return read == kNever ? options : by_kernel(options);
 }
-
-constexpr std::size_t kNever = SIZE_MAX, kSlot = 64 << 10, kPage = 4096;
 
 ShmOptions small_rounds(ShmOptions options) {
   options.thresholds.read_block = 5000;
@@ -54,13 +62,6 @@ ShmOptions small_rounds(ShmOptions options) {
 ShmOptions past(ShmOptions options) {
   options.thresholds.past = true;
   options.thresholds.past_from = 1;
-  return options;
-}
-
-// The kernel copies what is gathered.
-ShmOptions by_kernel(ShmOptions options) {
-  options.thresholds.address = true;
-  options.thresholds.address_from = 1;
   return options;
 }
 

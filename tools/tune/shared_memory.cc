@@ -19,8 +19,8 @@
 #include "lib/fabric/quantity.h"
 #include "lib/shm_options.h"
 #include "tools/tune/crossover.h"
+#include "tools/tune/host_calls.h"
 #include "tools/tune/host_group.h"
-#include "transports/shm/shared_alloc.h"
 
 namespace echelon::tune {
 namespace {
@@ -29,10 +29,8 @@ using Clock = std::chrono::steady_clock;
 using shm::Thresholds;
 
 constexpr std::size_t kNever = TunedThresholds::kNever;
-constexpr int kCells = 45;        // all sizes of all ways, about
+constexpr int kCells = 48;        // all sizes of all ways, about
 constexpr double kSample = 1e-3;  // s
-
-enum class Kind { kAllreduce, kAllgather, kBroadcast };
 
 // A threshold, and what lies on either side of it.
 struct Way {
@@ -69,7 +67,7 @@ Way read(const Thresholds& base, int) {
   Way way = beyond(&TunedThresholds::read, &Thresholds::read, base);
   way.least = 64 << 10;
   way.most = 16 << 20;
-  way.kinds = {Kind::kAllreduce, Kind::kAllgather, Kind::kBroadcast};
+  way.kinds = {Kind::kAllreduce, Kind::kReduceScatter};
   way.needs_all = true;
   return way;
 }
@@ -91,16 +89,6 @@ Way stream(const Thresholds& base, int members) {
           shm::stream_from(members, base)};
 }
 
-using Memory = std::unique_ptr<void, void (*)(void*)>;
-
-Memory zeros(std::size_t bytes, bool shared) {
-  Memory memory(shared ? shared_alloc(bytes) : std::calloc(bytes, 1),
-                shared ? shared_free : std::free);
-  if (!memory) throw perf::Failure(fmt::format("tune: no {} of memory", format_size(bytes)));
-  std::fill_n(static_cast<std::byte*>(memory.get()), bytes, std::byte{0});
-  return memory;
-}
-
 double median(std::vector<double> values) {
   std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
   return values[values.size() / 2];
@@ -110,23 +98,21 @@ double median(std::vector<double> values) {
 class Duel {
  public:
   Duel(const perf::Comm& comm, const Way& way, std::size_t largest)
-      : comm_(comm),
-        small_(comm, way.small),
-        large_(comm, way.large),
-        input_(zeros(largest, way.shared)),
-        output_(zeros(largest * static_cast<std::size_t>(small_.size()), way.shared)) {
+      : comm_(comm), small_(comm, way.small), large_(comm, way.large), calls_(largest, way.shared) {
     comm.barrier();  // after the first touch of so much memory
   }
 
   TwoWays measure(Kind kind, std::size_t bytes, double seconds) {
-    const Call call = call_of(kind, bytes);
-    const double once = comm_.max(std::max(sample(small_, call, 1), sample(large_, call, 1)));
+    const auto sample = [&](HostGroup& group, int calls) {
+      return calls_.sample(group, kind, bytes, calls);
+    };
+    const double once = comm_.max(std::max(sample(small_, 1), sample(large_, 1)));
     const int calls = static_cast<int>(std::clamp(kSample / once, 1.0, 200.0));
     const int rounds = static_cast<int>(std::clamp(seconds / (2 * calls * once), 3.0, 15.0));
     std::vector<double> small, large;
     for (int round = 0; round < rounds; ++round) {
-      small.push_back(sample(small_, call, calls));
-      large.push_back(sample(large_, call, calls));
+      small.push_back(sample(small_, calls));
+      large.push_back(sample(large_, calls));
     }
     std::array<double, 2> slowest{median(small), median(large)};
     comm_.max(slowest);
@@ -134,36 +120,9 @@ class Duel {
   }
 
  private:
-  struct Call {
-    GroupWork work;
-    std::vector<GroupPart> parts;
-  };
-
-  Call call_of(Kind kind, std::size_t bytes) const {
-    Call call;
-    const int owners = kind == Kind::kAllgather ? small_.size() : 1;
-    for (int owner = 0; owner < owners; ++owner)
-      call.parts.push_back({0, static_cast<std::size_t>(owner) * bytes, bytes, owner});
-    call.work.action = kind == Kind::kAllreduce ? GroupAction::kAllreduce : GroupAction::kAllgather;
-    call.work.dtype = ECH_FLOAT32;
-    call.work.input = static_cast<const std::byte*>(input_.get());
-    call.work.output = static_cast<std::byte*>(output_.get());
-    return call;
-  }
-
-  // Seconds per call.
-  static double sample(HostGroup& group, const Call& call, int calls) {
-    GroupWork work = call.work;
-    work.parts = call.parts;
-    group.call({});  // all begin together
-    const auto begin = Clock::now();
-    for (int i = 0; i < calls; ++i) group.call(work);
-    return std::chrono::duration<double>(Clock::now() - begin).count() / calls;
-  }
-
   const perf::Comm& comm_;
   HostGroup small_, large_;
-  const Memory input_, output_;
+  const HostCalls calls_;
 };
 
 class Measurement {

@@ -43,6 +43,7 @@ bool bypasses_cache(const Extent& extent, const Thresholds& thresholds) {
 
 Variant choose(const Question& question, const Thresholds& thresholds) {
   if (question.bytes == 0) return Variant::kOneShot;  // a barrier
+  if (question.action == GroupAction::kAllgather) return Variant::kStaged;
   if (question.can_read_peers && question.members > 1 && question.bytes >= thresholds.read)
     return Variant::kRead;
   const std::size_t one_shot =

@@ -16,7 +16,7 @@ namespace echelon::shm {
 enum class Variant {
   kOneShot,  // everyone shows its input; everyone reduces all of it. Allreduce only
   kStaged,   // owners reduce from slots and are read through slots, in rounds (rounds.h)
-  kRead,     // owners and readers copy from the others' own memory, by the kernel
+  kRead,     // a reduction whose members have the kernel copy from the others' own memory
 };
 
 // From here on the kernel copies, where one asks for it or it is found to be quicker.
@@ -29,7 +29,7 @@ inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
   std::size_t one_shot_pair = 128 << 10;  // and of two, where it costs only one copy more
-  std::size_t read = SIZE_MAX;            // smallest kRead
+  std::size_t read = SIZE_MAX;            // smallest kRead, a reduction
   std::size_t block = SIZE_MAX;           // of a slot that is used in a round; at most all of it
   std::size_t cache = SIZE_MAX;       // of the third level, which members have; not set: unknown
   std::size_t caches = SIZE_MAX;      // all of the third level that the host has; not set: unknown
@@ -44,7 +44,7 @@ struct Thresholds {
 
 struct Question {
   GroupAction action;
-  std::size_t bytes;  // of the call; in an allgather, of its largest part
+  std::size_t bytes;  // of the call
   int members;
   bool can_read_peers;  // every member may read every other's memory
 };

@@ -61,11 +61,6 @@ bool Lane::ready() {
   return staged_ == begin_ ? all_finished(begin_ - 1) : awaited_ready();
 }
 
-// As Question::bytes.
-std::size_t Lane::deciding_bytes() const {
-  return work_.action == GroupAction::kAllgather ? largest_share() : total_;
-}
-
 std::size_t Lane::largest_share() const {
   return std::ranges::max(shares_, {}, &Region::bytes).bytes();
 }
@@ -76,7 +71,7 @@ int Lane::owners() const {
 }
 
 bool Lane::try_variant() {
-  Question question{work_.action, deciding_bytes(), team_.size(), false};
+  Question question{work_.action, total_, team_.size(), false};
   variant_ = choose(question, thresholds_);
   question.can_read_peers = true;
   const Variant best = choose(question, thresholds_);
@@ -129,7 +124,7 @@ void Lane::decide_stores() {
   tried_ = Tried::kNothing;
   past_ = total_ >= thresholds_.past_from && thresholds_.past.value_or(false);
   // What the kernel reads is not loaded by others.
-  if (total_ < thresholds_.past_from || thresholds_.past || variant_ == Variant::kRead) return;
+  if (total_ < thresholds_.past_from || thresholds_.past || by_kernel_) return;
   const std::optional<bool> tried = stores_trial_.begin(call_);
   past_ = tried ? *tried : team_.past_pays(call_);
   if (tried) begin_trial(Tried::kStores);
@@ -142,14 +137,11 @@ bool Lane::may_be_read() const {
 }
 
 void Lane::decide_reading() {
-  by_kernel_ = variant_ == Variant::kRead;
-  if (!may_be_read() || team_.readable() != Team::Readable::kYes) return;
-  std::optional<bool> way = thresholds_.address;
-  if (!way && tried_ == Tried::kNothing) {
-    way = reading_trial_.begin(call_);
-    if (way) begin_trial(Tried::kReading);
-  }
-  by_kernel_ = way ? *way : tried_ == Tried::kNothing && team_.reading_pays(call_);
+  if (by_kernel_ || tried_ != Tried::kNothing || !may_be_read()) return;
+  if (team_.readable() != Team::Readable::kYes) return;
+  const std::optional<bool> tried = reading_trial_.begin(call_);
+  by_kernel_ = tried ? *tried : team_.reading_pays(call_);
+  if (tried) begin_trial(Tried::kReading);
 }
 
 // Of results that do not fit into the cache, one trial at a time. Not where the kernel writes them:
@@ -163,9 +155,12 @@ void Lane::decide_results() {
   if (tried) begin_trial(Tried::kResults);
 }
 
-// Who does what in the call.
+// Who does what in the call, and whether the kernel is to copy without having been tried.
 void Lane::know_roles() {
   call_ = {work_.action, total_};
+  const bool readable = team_.readable() == Team::Readable::kYes;
+  by_kernel_ =
+      variant_ == Variant::kRead || (may_be_read() && readable && thresholds_.address.has_value());
   stages_ = takes_ = true;
   if (work_.action == GroupAction::kAllreduce || variant_ == Variant::kOneShot) return;
   const bool own = !shares_[team_.self].empty(), theirs = owners() > (own ? 1 : 0);

@@ -115,7 +115,6 @@ class Lane {
   // lane.cc: what to do when
   void start_in_line(const RoleInLine& role);
   bool try_variant();  // false while it is not known whether memory can be read
-  std::size_t deciding_bytes() const;
   std::size_t largest_share() const;
   int owners() const;  // who own something
   void share();
