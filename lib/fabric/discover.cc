@@ -133,6 +133,7 @@ void load_nics(Host& host) {
     for (const auto& [name, interface] : mine)
       if ((interface.flags & IFF_LOOPBACK) == 0)
         host.nics.push_back(nic_from_ioctl(name, interface));
+    drop_nics_without_a_name(host);
   }
   for (Nic& nic : host.nics)
     if (const auto at = mine.find(nic.name); at != mine.end()) nic.addresses = at->second.addresses;

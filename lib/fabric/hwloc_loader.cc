@@ -298,6 +298,7 @@ Host parse_here(std::string_view xml, std::string_view name) {
   Host host;
   host.name = info(hwloc_get_root_obj(topology.get()), "HostName");
   Loader(topology.get(), host).load();
+  drop_nics_without_a_name(host);
   warn_of_unknown_speeds(host);
   return host;
 }

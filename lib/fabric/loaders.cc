@@ -48,6 +48,17 @@ double pcie_bytes_per_second(double gigatransfers, int lanes) {
   return gigatransfers * 1e9 / 8 * efficiency * lanes;
 }
 
+void drop_nics_without_a_name(Host& host) {
+  std::erase_if(host.nics, [&](const Nic& nic) {
+    if (!nic.name.empty() && nic.name.find_first_of("[]*?") == std::string::npos) return false;
+    host.warnings.push_back(
+        fmt::format("a nic is called \"{}\": not used, as no fabric file could name it; expected a "
+                    "name of printable ASCII without []*?",
+                    nic.name));
+    return true;
+  });
+}
+
 void warn_of_unknown_speeds(Host& host) {
   std::vector<std::string_view> names;
   for (const Nic& nic : host.nics)

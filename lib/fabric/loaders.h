@@ -69,6 +69,8 @@ std::vector<std::string> named_devices(const Host& host, std::string_view names,
 std::string printable(std::string_view text);
 // "0000:2B:00.0" or "2b:00.0" to "0000:2b:00.0"; "" when it is none.
 std::string normal_pci_address(std::string_view text);
+// Drops NICs by whose name no fabric file could call them, as "eth[0", with a warning for each.
+void drop_nics_without_a_name(Host& host);
 // How the warning begins that nobody knows the speed of a NIC.
 std::string speed_unknown(std::string_view nic);
 // Drops it for those of `host` whose speed is known by now.

@@ -44,6 +44,7 @@ class Loader {
     for (const Target& target : targets_) add_nvlink(target);
     if (!host_.nvlinks.empty())
       warn("the file does not say how fast an nvlink is: the generation's speed is assumed");
+    drop_nics_without_a_name(host_);
     warn_of_unknown_speeds(host_);
     return std::move(host_);
   }

@@ -220,6 +220,7 @@ void load_sysfs(Host& host, const std::string& root) {
   for (const std::string& name : entries(net)) load_netdev(host, name, net / name);
   const fs::path rdma = fs::path(root) / "class" / "infiniband";
   for (const std::string& device : entries(rdma)) load_rdma(host, device, rdma / device);
+  drop_nics_without_a_name(host);
 }
 
 void load_sysfs_gpus(Host& host, const std::string& root) {

@@ -99,6 +99,19 @@ TEST_F(Sysfs, WhatIsNoNic) {
   EXPECT_EQ(host.nics[1].name, "veth0");
 }
 
+TEST_F(Sysfs, NamesThatNoFileCouldName) {
+  netdev("eth[0", "10000");
+  netdev("eth*", "10000");
+  netdev("eth\xff", "10000");
+  netdev("eth0", "10000");
+  const Host host = load();
+  ASSERT_EQ(host.nics.size(), 1u);
+  EXPECT_EQ(host.nics[0].name, "eth0");
+  ASSERT_EQ(host.warnings.size(), 3u);
+  EXPECT_EQ(host.warnings[0].substr(0, 35), "a nic is called \"eth*\": not used, a");
+  EXPECT_EQ(host_from_wire(to_wire(host)).nics.size(), 1u);
+}
+
 TEST_F(Sysfs, RdmaPorts) {
   const auto port = [&](const std::string& name, const std::string& layer, const std::string& rate,
                         const std::string& state) {
