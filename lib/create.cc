@@ -212,7 +212,7 @@ class Creation {
       throw invalid(fmt::format("{}: {}: {}", kTuningFile, parts_.options.tuning_file, e.what()));
     }
     parts_.tuned = std::move(tuning.plans);
-    thresholds_ = tuning.thresholds;
+    tuned_memory_ = tuning.shared_memory;
   }
 
   // The racks that Slurm knows; those of the fabric file win.
@@ -279,7 +279,7 @@ class Creation {
     const auto self = static_cast<std::size_t>(control_->rank());
     const double share = cache_share(self, parts_.places, parts_.fabric);
     const Host& host = parts_.fabric.hosts[parts_.places[self].host];
-    return make_shm_group(shm_options(options_.single_copy, thresholds_, host, share));
+    return make_shm_group(shm_options(options_.single_copy, tuned_memory_, host, share));
   }
 
   // Nothing where a rank has no GPU.
@@ -376,7 +376,7 @@ class Creation {
   Host host_;
   std::vector<Introduction> ranks_;
   CommunicatorParts parts_;
-  TunedThresholds thresholds_;
+  TunedSharedMemory tuned_memory_;
 };
 
 }  // namespace

@@ -35,8 +35,8 @@ double cache_share(std::size_t rank, std::span<const RankPlace> places, const Fa
   return own_ranks / all;
 }
 
-ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned, const Host& host,
-                       double share) {
+ShmOptions shm_options(std::string_view single_copy, const TunedSharedMemory& tuned,
+                       const Host& host, double share) {
   ShmOptions out;
   shm::Thresholds& t = out.thresholds;
   if (single_copy == "on") t.read = shm::kSingleCopyFrom;
@@ -46,7 +46,8 @@ ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tune
   t.one_shot = tuned.one_shot.value_or(t.one_shot);
   t.one_shot_pair = tuned.one_shot.value_or(t.one_shot_pair);
   t.direct = tuned.direct.value_or(t.direct);
-  t.stream = tuned.stream;
+  static_assert(TunedSharedMemory::kCalls.size() * TunedSharedMemory::kSizes == shm::kTrialClasses);
+  out.known = {tuned.stores, tuned.kernel_copy, tuned.results};
   for (const CacheLevel& cache : host.caches)
     if (cache.level == 3 && cache.bytes > 0) count(t, cache);
   if (t.caches < SIZE_MAX)

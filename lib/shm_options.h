@@ -22,7 +22,7 @@ double cache_share(std::size_t rank, std::span<const RankPlace> places, const Fa
 
 // `single_copy` is ECHELON_SINGLE_COPY, whose on and off win over what was measured. Of the host
 // the caches count, of which it has the part `share`.
-ShmOptions shm_options(std::string_view single_copy, const TunedThresholds& tuned, const Host& host,
-                       double share = 1);
+ShmOptions shm_options(std::string_view single_copy, const TunedSharedMemory& tuned,
+                       const Host& host, double share = 1);
 
 }  // namespace echelon

@@ -10,11 +10,15 @@
 
 namespace echelon {
 
-const std::array<TunedThresholds::Key, 4> TunedThresholds::kKeys = {
-    {{"one_shot", &TunedThresholds::one_shot},
-     {"read", &TunedThresholds::read},
-     {"direct", &TunedThresholds::direct},
-     {"stream", &TunedThresholds::stream}}};
+const std::array<TunedSharedMemory::Key, 3> TunedSharedMemory::kKeys = {
+    {{"one_shot", &TunedSharedMemory::one_shot},
+     {"read", &TunedSharedMemory::read},
+     {"direct", &TunedSharedMemory::direct}}};
+
+const std::array<TunedSharedMemory::TriedKey, 3> TunedSharedMemory::kTriedKeys = {
+    {{"stores", &TunedSharedMemory::stores},
+     {"kernel_copy", &TunedSharedMemory::kernel_copy},
+     {"results", &TunedSharedMemory::results}}};
 
 const TunedPlan* find_tuned(std::span<const TunedPlan> plans, ech_collective collective,
                             std::size_t bytes) {

@@ -28,28 +28,43 @@ struct TunedPlan {
   friend bool operator==(const TunedPlan&, const TunedPlan&) = default;
 };
 
-// From how many bytes of a call on the shared memory of a host takes another way (docs/shm.md).
-// Nothing where it was not measured, or the built-in size does as well.
-struct TunedThresholds {
+// Which ways calls on the shared memory of a host take (docs/shm.md).
+struct TunedSharedMemory {
   static constexpr std::size_t kNever = SIZE_MAX;
+
+  // From how many bytes on. Nothing where it was not measured, or the built-in size does as well.
 
   std::optional<std::size_t> one_shot;  // the largest allreduce in one shot; 0: none
   std::optional<std::size_t> read;      // the smallest reduction that the kernel copies
   std::optional<std::size_t> direct;    // from here on shared buffers are read in place
-  std::optional<std::size_t> stream;    // from here on results bypass the cache
 
   struct Key {
     std::string_view name;
-    std::optional<std::size_t> TunedThresholds::*value;
+    std::optional<std::size_t> TunedSharedMemory::*value;
   };
-  static const std::array<Key, 4> kKeys;
+  static const std::array<Key, 3> kKeys;
 
-  friend bool operator==(const TunedThresholds&, const TunedThresholds&) = default;
+  // What was found by trying both ways: two bits for each class of calls, 0 not known, 1 the usual
+  // way, 2 the other one. Classes are of kSizes sizes each for additions, allgathers, broadcasts.
+  std::uint64_t stores = 0;       // the other way: past the cache
+  std::uint64_t kernel_copy = 0;  // by the kernel
+  std::uint64_t results = 0;      // past the cache
+
+  static constexpr int kSizes = 8;
+  static constexpr std::array<std::string_view, 3> kCalls = {"additions", "allgathers",
+                                                             "broadcasts"};
+  struct TriedKey {
+    std::string_view name;
+    std::uint64_t TunedSharedMemory::*found;
+  };
+  static const std::array<TriedKey, 3> kTriedKeys;
+
+  friend bool operator==(const TunedSharedMemory&, const TunedSharedMemory&) = default;
 };
 
 struct Tuning {
   MachineKey machine;
-  TunedThresholds thresholds;
+  TunedSharedMemory shared_memory;
   std::vector<TunedPlan> plans;  // of each collective, ascending and apart
 
   friend bool operator==(const Tuning&, const Tuning&) = default;

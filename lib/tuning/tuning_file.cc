@@ -82,32 +82,80 @@ MachineKey machine_in(TableReader& table) {
   return key;
 }
 
-constexpr std::string_view kThresholds = "shared_memory";
+constexpr std::string_view kSharedMemory = "shared_memory";
 constexpr std::string_view kNever = "never";
 
 std::optional<std::size_t> parse_threshold(std::string_view text) {
-  if (text == kNever) return TunedThresholds::kNever;
+  if (text == kNever) return TunedSharedMemory::kNever;
   const std::optional<std::uint64_t> bytes = parse_size(text);
   if (!bytes || static_cast<double>(*bytes) > kMostBytes) return std::nullopt;
   return static_cast<std::size_t>(*bytes);
 }
 
-TunedThresholds thresholds_in(TableReader& table) {
-  TunedThresholds out;
-  for (const TunedThresholds::Key& key : TunedThresholds::kKeys)
-    out.*key.value =
-        table.parsed(key.name, "a size such as \"64 KiB\", or \"never\"", parse_threshold);
+// A letter for each size: not known, the usual way, the other one.
+constexpr std::string_view kFindings = ".-+";
+
+std::optional<std::uint64_t> parse_findings(std::string_view text) {
+  std::uint64_t out = 0;
+  if (text.size() != TunedSharedMemory::kSizes) return std::nullopt;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto found = kFindings.find(text[i]);
+    if (found == kFindings.npos) return std::nullopt;
+    out |= std::uint64_t{found} << 2 * i;
+  }
   return out;
 }
 
-Document as_document(const TunedThresholds& thresholds) {
+std::string findings_text(std::uint64_t found) {
+  std::string out;
+  for (int i = 0; i < TunedSharedMemory::kSizes; ++i)
+    out += kFindings[std::min<std::size_t>(found >> 2 * i & 3, kFindings.size() - 1)];
+  return out;
+}
+
+constexpr int kBitsOfCalls = 2 * TunedSharedMemory::kSizes;
+
+std::uint64_t findings_in(TableReader& table) {
+  std::uint64_t out = 0;
+  int at = 0;
+  for (std::string_view calls : TunedSharedMemory::kCalls) {
+    const std::optional<std::uint64_t> found =
+        table.parsed(calls, "a letter for each of 8 sizes, \".\", \"-\" or \"+\"", parse_findings);
+    out |= found.value_or(0) << at;
+    at += kBitsOfCalls;
+  }
+  return out;
+}
+
+Document findings_document(std::uint64_t found) {
   Document d = Document::table();
-  for (const TunedThresholds::Key& key : TunedThresholds::kKeys) {
-    const std::optional<std::size_t>& bytes = thresholds.*key.value;
+  for (std::string_view calls : TunedSharedMemory::kCalls) {
+    d.add(std::string(calls), Document::of(findings_text(found)));
+    found >>= kBitsOfCalls;
+  }
+  return d;
+}
+
+TunedSharedMemory shared_memory_in(TableReader& table) {
+  TunedSharedMemory out;
+  for (const TunedSharedMemory::Key& key : TunedSharedMemory::kKeys)
+    out.*key.value =
+        table.parsed(key.name, "a size such as \"64 KiB\", or \"never\"", parse_threshold);
+  for (const TunedSharedMemory::TriedKey& key : TunedSharedMemory::kTriedKeys)
+    table.one(key.name, [&](TableReader& calls) { out.*key.found = findings_in(calls); });
+  return out;
+}
+
+Document as_document(const TunedSharedMemory& tuned) {
+  Document d = Document::table();
+  for (const TunedSharedMemory::Key& key : TunedSharedMemory::kKeys) {
+    const std::optional<std::size_t>& bytes = tuned.*key.value;
     if (!bytes) continue;
-    const bool never = *bytes == TunedThresholds::kNever;
+    const bool never = *bytes == TunedSharedMemory::kNever;
     d.add(std::string(key.name), Document::of(never ? std::string(kNever) : format_size(*bytes)));
   }
+  for (const TunedSharedMemory::TriedKey& key : TunedSharedMemory::kTriedKeys)
+    if (tuned.*key.found != 0) d.add(std::string(key.name), findings_document(tuned.*key.found));
   return d;
 }
 
@@ -133,7 +181,8 @@ Tuning parse_tuning(std::string_view text, std::string_view file) {
   Tuning tuning;
   table.one("machine", [&](TableReader& machine) { tuning.machine = machine_in(machine); });
   if (!table.has("machine")) table.fail("machine", "missing", "a table");
-  table.one(kThresholds, [&](TableReader& sizes) { tuning.thresholds = thresholds_in(sizes); });
+  table.one(kSharedMemory,
+            [&](TableReader& ways) { tuning.shared_memory = shared_memory_in(ways); });
   table.each("plan", [&](TableReader& row) { add(row, plan_in(row), tuning.plans); });
   table.finish();
   return tuning;
@@ -146,8 +195,8 @@ std::string to_toml(const Tuning& tuning) {
   for (std::size_t i = 0; i < MachineKey::kNames.size(); ++i)
     machine.add(std::string(MachineKey::kNames[i]), Document::of(tuning.machine.texts[i]));
   document.add("machine", std::move(machine));
-  if (tuning.thresholds != TunedThresholds{})
-    document.add(std::string(kThresholds), as_document(tuning.thresholds));
+  if (tuning.shared_memory != TunedSharedMemory{})
+    document.add(std::string(kSharedMemory), as_document(tuning.shared_memory));
   Document plans = Document::list();
   for (const TunedPlan& plan : tuning.plans) plans.add(as_document(plan));
   document.add("plan", std::move(plans));

@@ -84,7 +84,7 @@ using Findings = std::atomic<std::uint64_t> shm::BellLine::*;
 
 bool has_found(const GroupRank& rank, int member, Findings findings, const shm::TrialCall& call) {
   const std::uint64_t word = (bell(rank, member).*findings).load();
-  return shm::finding_in(word, call) != shm::Finding::kUnknown;
+  return shm::finding_in(word, shm::trial_class(call)) != shm::Finding::kUnknown;
 }
 
 // Of the first lane of our own segment, ever.
@@ -187,6 +187,52 @@ TEST(ShmReading, IsWhatTheReadersHaveFound) {
       const bool read = found == shm::Finding::kOther;
       EXPECT_EQ(place_of_input(rank, 0), read ? shm::Shown::kAddress : shm::Shown::kSlot);
     }
+    rank.board.barrier(2);
+  });
+}
+
+shm::KnownWays knows_reading(shm::Finding found) {
+  shm::KnownWays known;
+  for (const shm::TrialCall& call : {kBroadcast, kAllreduce}) {
+    known.stores |= shm::word_of(shm::Finding::kUsual, shm::trial_class(call));
+    known.reading |= shm::word_of(found, shm::trial_class(call));
+  }
+  return known;
+}
+
+// From the first call on, without trying.
+TEST(ShmKnown, IsWhatIsGoneBy) {
+  for (const auto found : {shm::Finding::kOther, shm::Finding::kUsual}) {
+    ShmOptions options;
+    options.known = knows_reading(found);
+    const GroupCase made{"Known", false, [=] { return make_shm_group(options); }};
+    run_group(made, 2, [&](GroupRank& rank) {
+      const bool read = found == shm::Finding::kOther;
+      for (int call = 0; call < 20; ++call) {
+        make(kBroadcast, 1, rank);
+        ASSERT_EQ(place_of_input(rank, 0), read ? shm::Shown::kAddress : shm::Shown::kSlot) << call;
+        rank.board.barrier(2);
+      }
+      EXPECT_EQ(ways_found(rank.engine), options.known);
+      rank.board.barrier(2);
+    });
+  }
+}
+
+// Each by itself, also where the caches claim to hold them.
+TEST(ShmKnown, IsWhatResultsHaveFound) {
+  constexpr shm::TrialCall kCall{GroupAction::kAllreduce, 8 << 20};
+  ShmOptions options;
+  options.thresholds.caches = std::size_t{1} << 30;
+  const GroupCase made{"Results", false, [=] { return make_shm_group(options); }};
+  const auto found = [&](GroupRank& rank) {
+    return shm::finding_in(ways_found(rank.engine).results, shm::trial_class(kCall));
+  };
+  run_group(made, 2, [&](GroupRank& rank) {
+    make({kCall.action, kCall.bytes / 2}, 16, rank);
+    EXPECT_EQ(found(rank), shm::Finding::kUnknown) << "is too little";
+    make(kCall, 16, rank);
+    EXPECT_NE(found(rank), shm::Finding::kUnknown);
     rank.board.barrier(2);
   });
 }

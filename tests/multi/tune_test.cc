@@ -34,7 +34,7 @@ void put(const std::string& path, const std::string& text) { std::ofstream(path)
 // The plans of allreduce, which come first, replaced by one that nobody would choose.
 std::string with_plan(std::string text, const std::string& plan) {
   const std::string key = "\nplan = \"";
-  for (auto at = text.find(key); at < text.find("broadcast"); at = text.find(key, at + 1)) {
+  for (auto at = text.find(key); at < text.find("\"broadcast\""); at = text.find(key, at + 1)) {
     const auto begin = at + key.size();
     text.replace(begin, text.find('"', begin) - begin, plan);
   }
@@ -83,7 +83,11 @@ TEST_F(Tune, MeasuresSharedMemory) {
   EXPECT_EQ(r.out.find("time was up before"), r.out.npos) << r.out;
   // Whatever was found, every size takes the way that the file says.
   const std::string text = text_of(file_), table = "\n[shared_memory]\n";
-  const std::string sizes = "one_shot = \"0 B\"\nread = \"0 B\"\nstream = \"0 B\"\n\n";
+  EXPECT_NE(text.find("\n[shared_memory.kernel_copy]\nadditions = \"........\"\n"), text.npos)
+      << text;
+  const std::string sizes =
+      "one_shot = \"0 B\"\nread = \"0 B\"\n[shared_memory.stores]\nadditions = \"++++++++\"\n"
+      "[shared_memory.results]\nadditions = \"++++++++\"\n\n";
   put(file_, text.substr(0, std::min(text.find(table), text.find("\n[[plan]]"))) + table + sizes +
                  text.substr(text.find("\n[[plan]]")));
   const Words perf = {"perf", "-b", "8", "-e", "4M", "-f", "512", "-n", "5", "--format", "json"};

@@ -60,6 +60,18 @@ TEST(BypassesCache, FollowsATuningFile) {
   EXPECT_TRUE(bypasses_cache({kSum, 4, 1 << 20, 2 << 20}, from));
 }
 
+// Virtual machines may be told of caches that they share with others.
+TEST(MayBypassCache, FromEightMebibytesWhateverCachesClaim) {
+  constexpr Thresholds kClaims{.caches = std::size_t{480} << 20}, kKnows{.stream = 1 << 20};
+  const Extent large{kSum, 2, 8 << 20, 16 << 20}, less{kSum, 2, 7 << 20, 14 << 20};
+  EXPECT_EQ(as_allreduce(large), 8u << 20);
+  EXPECT_FALSE(bypasses_cache(large, kClaims));
+  EXPECT_TRUE(may_bypass_cache(large, kClaims));
+  EXPECT_FALSE(may_bypass_cache(less, kClaims));
+  EXPECT_TRUE(may_bypass_cache(less, kSmallCache)) << "which it does not fit in";
+  EXPECT_FALSE(may_bypass_cache(large, kKnows)) << "nothing is tried";
+}
+
 TEST(StreamFrom, IsEightMebibytesWhereNothingIsKnown) {
   EXPECT_EQ(stream_from(8, {}), 8u << 20);
   EXPECT_EQ(stream_from(2, kSmallCache), (2u << 20) + 1);

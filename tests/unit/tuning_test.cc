@@ -43,9 +43,10 @@ TunedPlan tuned(std::size_t above, std::size_t up_to, const char* plan) {
 Tuning sample() {
   Tuning tuning;
   tuning.machine = Machines().key();
-  tuning.thresholds.one_shot = 0;
-  tuning.thresholds.read = TunedThresholds::kNever;
-  tuning.thresholds.stream = 8 << 20;
+  tuning.shared_memory.one_shot = 0;
+  tuning.shared_memory.read = TunedSharedMemory::kNever;
+  tuning.shared_memory.direct = 8 << 20;
+  tuning.shared_memory.kernel_copy = 0x9 | std::uint64_t{1} << 46;
   tuning.plans = {tuned(0, 4, "ring"), tuned(32768, 65536, "leader:native/one_shot")};
   tuning.plans.push_back(tuning.plans[0]);
   tuning.plans.back().collective = ECH_BROADCAST;
@@ -89,11 +90,15 @@ TEST(Tuning, ErrorsNameTheLineAndWhatWasExpected) {
       {replaced(good, "racks = ", "more = 1\nracks = "), "machine.more: unknown key"},
       {replaced(good, "\"never\"", "\"soon\""),
        "shared_memory.read: \"soon\"; expected a size such as \"64 KiB\", or \"never\""},
-      {replaced(good, "\"8 MiB\"", "\"2097152 GiB\""), "shared_memory.stream: \"2097152 GiB\""},
-      {replaced(good, "stream = ", "streams = "), "shared_memory.streams: unknown key"},
+      {replaced(good, "\"8 MiB\"", "\"2097152 GiB\""), "shared_memory.direct: \"2097152 GiB\""},
+      {replaced(good, "direct = ", "directs = "), "shared_memory.directs: unknown key"},
+      {replaced(good, "\"-+......\"", "\"-+.....\""),
+       "kernel_copy.additions: \"-+.....\"; expected a letter for each of 8 sizes"},
+      {replaced(good, "\"-+......\"", "\"-*......\""), "additions: \"-*......\"; expected"},
+      {replaced(good, "allgathers = ", "gathers = "), "kernel_copy.gathers: unknown key"},
       {replaced(good, "allreduce", "alreduce"),
        "plan.collective: \"alreduce\"; expected allreduce,"},
-      {replaced(good, "broadcast", "barrier"), "plan.collective: \"barrier\"; expected"},
+      {replaced(good, "\"broadcast\"", "\"barrier\""), "plan.collective: \"barrier\"; expected"},
       {replaced(good, "\"ring\"", "\"rung\""), "\"rung\" is no algorithm"},
       {replaced(good, "\"212 us\"", "\"soon\""), "plan.time: \"soon\"; expected a time such as"},
       {replaced(good, "up_to = 4", "up_to = 0"), "plan.up_to: 0; expected a whole number from 1"},
@@ -139,17 +144,18 @@ TEST(Tuning, ImpossiblePlansAreNamed) {
   }
 }
 
-TEST(TunedThresholds, AreThoseOfSharedMemory) {
-  TunedThresholds tuned;
+TEST(TunedSharedMemory, AreThoseOfSharedMemory) {
+  TunedSharedMemory tuned;
   const shm::Thresholds built_in = shm_options("auto", tuned, {}).thresholds;
   EXPECT_EQ(built_in.one_shot, shm::Thresholds().one_shot);
   EXPECT_EQ(built_in.read, SIZE_MAX);
-  tuned = {.one_shot = 1, .read = 2, .direct = 3, .stream = 4};
-  const shm::Thresholds t = shm_options("auto", tuned, {}).thresholds;
+  EXPECT_EQ(shm_options("auto", tuned, {}).known, shm::KnownWays());
+  tuned = {.one_shot = 1, .read = 2, .direct = 3, .stores = 4, .kernel_copy = 5, .results = 6};
+  const ShmOptions options = shm_options("auto", tuned, {});
+  EXPECT_EQ(options.known, (shm::KnownWays{.stores = 4, .reading = 5, .results = 6}));
+  const shm::Thresholds& t = options.thresholds;
   EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.direct}),
             (std::array<std::size_t, 4>{1, 1, 2, 3}));
-  EXPECT_EQ(built_in.stream, std::nullopt);
-  EXPECT_EQ(t.stream, 4u);
 }
 
 TEST(ShmOptions, KnowTheSmallestThirdLevelCache) {
@@ -192,8 +198,8 @@ TEST(CacheShare, IsOfTheRanksThatSeeTheSameCaches) {
   EXPECT_EQ(shm_options("auto", {}, fabric.hosts[0], 0.25).thresholds.cache, 8u << 20);
 }
 
-TEST(TunedThresholds, GiveWayToWhatIsAskedForOfSingleCopy) {
-  const TunedThresholds tuned{.one_shot = 1, .read = 2, .direct = {}, .stream = {}};
+TEST(TunedSharedMemory, GiveWayToWhatIsAskedForOfSingleCopy) {
+  const TunedSharedMemory tuned{.one_shot = 1, .read = 2, .direct = {}};
   const shm::Thresholds on = shm_options("on", tuned, {}).thresholds;
   const shm::Thresholds off = shm_options("off", tuned, {}).thresholds;
   EXPECT_EQ((std::array{on.read, off.read}), (std::array{shm::kSingleCopyFrom, SIZE_MAX}));

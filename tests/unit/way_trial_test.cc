@@ -17,10 +17,14 @@ constexpr TrialCall kSmall{GroupAction::kAllreduce, 64 << 10};
 constexpr TrialCall kLarge{GroupAction::kAllreduce, 4 << 20};
 constexpr Time kLong{1000}, kShort{500};
 
-// Makes a call that takes so long the usual way and the other.
-Finding make(WayTrial& trial, const TrialCall& call, Time usual, Time other) {
-  const std::optional<bool> tried = trial.begin(call);
-  return tried ? trial.end(*tried ? other : usual) : Finding::kUnknown;
+// What is found of calls that take so long the usual way and the other.
+Finding only_finding(WayTrial& trial, const TrialCall& call, Time usual, Time other,
+                     double pays = kPaysOthers) {
+  Finding found = Finding::kUnknown;
+  while (found == Finding::kUnknown)
+    if (const std::optional<bool> tried = trial.begin(call))
+      found = trial.end(*tried ? other : usual, pays);
+  return found;
 }
 
 // How so many calls go: u and o in trials, the usual way and the other.
@@ -29,15 +33,9 @@ std::string ways(WayTrial& trial, const TrialCall& call, int calls) {
   for (int i = 0; i < calls; ++i) {
     const std::optional<bool> tried = trial.begin(call);
     all += !tried ? '.' : *tried ? 'o' : 'u';
-    if (tried) trial.end(kLong);
+    if (tried) trial.end(kLong, kPaysOthers);
   }
   return all;
-}
-
-Finding only_finding(WayTrial& trial, const TrialCall& call, Time usual, Time other) {
-  Finding found = Finding::kUnknown;
-  while (found == Finding::kUnknown) found = make(trial, call, usual, other);
-  return found;
 }
 
 TEST(WayTrial, GoesBothWaysTwiceAndThenSeldom) {
@@ -76,9 +74,12 @@ TEST(WayTrial, ChangesNothingForLessThanATenth) {
 }
 
 TEST(WayTrial, LeavesTheCacheToOthersForALittleMore) {
-  WayTrial trial(0, kPaysResults);
-  EXPECT_EQ(only_finding(trial, kSmall, Time(1000), Time(1049)), Finding::kOther);
-  EXPECT_EQ(only_finding(trial, kSmall, Time(1000), Time(1051)), Finding::kUsual);
+  WayTrial trial(0);
+  const auto finding = [&](Time other) {
+    return only_finding(trial, kSmall, Time(1000), other, kPaysResults);
+  };
+  EXPECT_EQ(finding(Time(1049)), Finding::kOther);
+  EXPECT_EQ(finding(Time(1051)), Finding::kUsual);
 }
 
 // The first calls of each way find what the other has left, and the second half has an accident.
@@ -88,7 +89,7 @@ TEST(WayTrial, TakesTheLeastOfTheSecondHalf) {
   for (const int took : {1, 1, 900, 5000, 9000, 9000, 5000, 500}) {
     ASSERT_EQ(found, Finding::kUnknown);
     ASSERT_TRUE(trial.begin(kSmall));
-    found = trial.end(Time(took));
+    found = trial.end(Time(took), kPaysOthers);
   }
   EXPECT_EQ(found, Finding::kOther);
 }
@@ -97,7 +98,7 @@ TEST(WayTrial, FindsNothingWhereNothingWasTaken) {
   WayTrial trial(0);
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(trial.begin(kSmall));
-    EXPECT_EQ(trial.end(std::nullopt), Finding::kUnknown);
+    EXPECT_EQ(trial.end(std::nullopt, kPaysOthers), Finding::kUnknown);
   }
 }
 
@@ -111,6 +112,15 @@ TEST(WayTrial, IsOfOneKindOfCallAtATime) {
   EXPECT_EQ(ways(trial, kSmall, 14), "uoooooooouuuu.");
   EXPECT_EQ(ways(trial, near, 1), ".") << "the same class";
   EXPECT_EQ(ways(trial, kLarge, 10), "uuoooouu..");
+}
+
+TEST(WayTrial, TriesAgainLateWhatIsKnown) {
+  for (const Finding known : {Finding::kUsual, Finding::kOther}) {
+    WayTrial trial(0, word_of(known, trial_class(kSmall)));
+    EXPECT_EQ(ways(trial, kSmall, 256), std::string(256, '.'));
+    EXPECT_EQ(ways(trial, kLarge, 8), "uuoooouu") << "of which nothing is known";
+    EXPECT_EQ(ways(trial, kSmall, 10), "uuuuoooo..");
+  }
 }
 
 TEST(WayTrial, IsGivenUpWhenItsCallsDoNotCome) {
@@ -152,7 +162,7 @@ void note(Findings& findings, Finding finding, int times) {
 }
 
 Finding said(const Findings& findings, const TrialCall& call = kSmall) {
-  return finding_in(findings.word(), call);
+  return finding_in(findings.word(), trial_class(call));
 }
 
 TEST(Findings, SayWhatTwoThirdsFound) {
@@ -177,6 +187,17 @@ TEST(Findings, ForgetWhatWasLongAgo) {
   EXPECT_EQ(said(findings), Finding::kUsual) << "5 of 8";
   note(findings, Finding::kOther, 1);
   EXPECT_EQ(said(findings), Finding::kOther) << "6 of 8";
+}
+
+TEST(Findings, GoByWhatWasKnownUntilTheirOwnSayElse) {
+  const std::uint64_t known =
+      word_of(Finding::kOther, trial_class(kSmall)) | word_of(Finding::kUsual, trial_class(kLarge));
+  Findings findings(known);
+  EXPECT_EQ(findings.word(), known);
+  note(findings, Finding::kUsual, 1);
+  EXPECT_EQ(said(findings), Finding::kOther) << "2 of 3";
+  note(findings, Finding::kUsual, 1);
+  EXPECT_EQ(said(findings), Finding::kUsual) << "2 of 4";
 }
 
 TEST(Findings, AreOfClasses) {

@@ -34,7 +34,8 @@ std::vector<GroupPart> parts_of(Kind kind, std::size_t bytes, int members) {
   const int owners = parted ? members : 1;
   const std::size_t part = bytes / owners / sizeof(float) * sizeof(float);
   std::vector<GroupPart> parts;
-  for (int owner = 0; owner < owners; ++owner) parts.push_back({owner * part, owner * part, part, owner});
+  for (int owner = 0; owner < owners; ++owner)
+    parts.push_back({owner * part, owner * part, part, owner});
   return parts;
 }
 

@@ -72,6 +72,8 @@ void HostGroup::call(const GroupWork& work) {
   if (engine_->failed() != ECH_OK) throw perf::Failure("tune: shared memory has failed");
 }
 
+shm::KnownWays HostGroup::ways() const { return engine_ ? ways_found(*engine_) : shm::KnownWays(); }
+
 void HostGroup::await() {
   auto moved = Clock::now();
   for (int idle = 0; !engine_->done(0);) {

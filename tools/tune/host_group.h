@@ -8,6 +8,7 @@
 #include "tools/perf/comm.h"
 #include "transports/group.h"
 #include "transports/shm/choose.h"
+#include "transports/shm/way_trial.h"
 
 namespace echelon::tune {
 
@@ -21,6 +22,9 @@ class HostGroup {
   // Blocks until done. Throws perf::Failure when nothing moves for ten seconds, and where the group
   // has failed.
   void call(const GroupWork& work);
+
+  // What trials have found; nothing where there is one member.
+  shm::KnownWays ways() const;
 
  private:
   void await();

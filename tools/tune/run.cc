@@ -226,11 +226,12 @@ class OutputFile {
   std::ofstream stream_;
 };
 
-TunedThresholds thresholds(const Comm& comm, const Settings& settings) {
+TunedSharedMemory shared_memory(const Comm& comm, const Settings& settings) {
   const double seconds = kForSharedMemory * settings.seconds;
-  const MeasuredThresholds measured = measure_thresholds(comm, settings.range.max_bytes, seconds);
+  const MeasuredSharedMemory measured =
+      measure_shared_memory(comm, settings.range.max_bytes, seconds);
   if (comm.leader() && !settings.json) fmt::print("{}", line(measured));
-  return measured.thresholds;
+  return measured.ways;
 }
 
 }  // namespace
@@ -251,7 +252,7 @@ void run(const Settings& settings) {
                                  settings.within)
                    : "; all plans");
   const Clock::time_point begin = Clock::now();
-  if (!settings.output.empty()) tuning.thresholds = thresholds(plain, settings);
+  if (!settings.output.empty()) tuning.shared_memory = shared_memory(plain, settings);
   tuning.plans = Run({plain, forced}, settings, begin).all();
   file.write(to_toml(tuning));
 }

@@ -21,6 +21,7 @@
 #include "tools/tune/crossover.h"
 #include "tools/tune/host_calls.h"
 #include "tools/tune/host_group.h"
+#include "tools/tune/ways.h"
 
 namespace echelon::tune {
 namespace {
@@ -28,13 +29,19 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using shm::Thresholds;
 
-constexpr std::size_t kNever = TunedThresholds::kNever;
-constexpr int kCells = 48;        // all sizes of all ways, about
+constexpr std::size_t kNever = TunedSharedMemory::kNever;
+constexpr int kCells = 60;        // all sizes of all ways, about
 constexpr double kSample = 1e-3;  // s
+
+// Of each class of calls (way_trial.h) so many on one lane that two trials of stores, of the
+// kernel's copy, and of results end; half as many of large ones.
+constexpr std::array kTriedKinds = {Kind::kAllreduce, Kind::kAllgather, Kind::kBroadcast};
+constexpr std::size_t kTriedFrom = 4 << 10, kSizeOfClass = 4, kLarge = std::size_t{4} << 20;
+constexpr int kCallsOfTrials = 48;
 
 // A threshold, and what lies on either side of it.
 struct Way {
-  std::optional<std::size_t> TunedThresholds::*threshold;
+  std::optional<std::size_t> TunedSharedMemory::*threshold;
   Thresholds small, large;
   std::size_t least, most;                       // sizes that are tried, by powers of two
   std::size_t usual;                             // the first size of the way for large ones
@@ -53,18 +60,18 @@ Way one_shot(const Thresholds& base, int members) {
   always.one_shot = always.one_shot_pair = kNever;
   never.one_shot = never.one_shot_pair = 0;
   const std::size_t largest = members <= 2 ? base.one_shot_pair : base.one_shot;
-  return {&TunedThresholds::one_shot, always, never, 1 << 10, 512 << 10, 2 * largest};
+  return {&TunedSharedMemory::one_shot, always, never, 1 << 10, 512 << 10, 2 * largest};
 }
 
 // Another way from `field` on.
-Way beyond(std::optional<std::size_t> TunedThresholds::*threshold, std::size_t Thresholds::*field,
+Way beyond(std::optional<std::size_t> TunedSharedMemory::*threshold, std::size_t Thresholds::*field,
            const Thresholds& base) {
   return {threshold, with(base, field, kNever), with(base, field, 0), 0, 0, base.*field};
 }
 
 // What is quicker up to some size need not be beyond it.
 Way read(const Thresholds& base, int) {
-  Way way = beyond(&TunedThresholds::read, &Thresholds::read, base);
+  Way way = beyond(&TunedSharedMemory::read, &Thresholds::read, base);
   way.least = 64 << 10;
   way.most = 16 << 20;
   way.kinds = {Kind::kAllreduce, Kind::kReduceScatter};
@@ -73,20 +80,11 @@ Way read(const Thresholds& base, int) {
 }
 
 Way direct(const Thresholds& base, int) {
-  Way way = beyond(&TunedThresholds::direct, &Thresholds::direct, base);
+  Way way = beyond(&TunedSharedMemory::direct, &Thresholds::direct, base);
   way.least = 1 << 10;
   way.most = 1 << 20;
   way.shared = true;
   return way;
-}
-
-// Beside the rule by sizes of caches, where without a file both ways are tried on the calls.
-Way stream(const Thresholds& base, int members) {
-  Thresholds never = base, always = base;
-  never.stream = kNever;
-  always.stream = 0;
-  return {&TunedThresholds::stream,       never, always, 256 << 10, 64 << 20,
-          shm::stream_from(members, base)};
 }
 
 double median(std::vector<double> values) {
@@ -151,18 +149,36 @@ class Measurement {
         std::ranges::count_if(sizes, [&](std::size_t bytes) { return bytes < way.usual; }));
     const std::size_t found = crossover(times, usual);
     if (found == usual) return std::nullopt;
-    if (way.threshold == &TunedThresholds::one_shot)
+    if (way.threshold == &TunedSharedMemory::one_shot)
       return found == 0 ? sizes[0] / 2 : sizes[found - 1];
     if (found < sizes.size()) return sizes[found];
     return sizes.back() * 2 > way.most ? kNever : sizes.back() * 2;
   }
 
+  // What trials find of calls of all kinds and sizes, as in a communicator that knows nothing.
+  void try_ways(const Thresholds& thresholds, TunedSharedMemory& out) {
+    HostGroup group(comm_, thresholds);
+    const HostCalls calls(largest_, false);
+    comm_.barrier();
+    std::array<double, kTriedKinds.size()> last{};  // s, of the size before
+    for (std::size_t from = kTriedFrom; from <= largest_ && complete_; from *= kSizeOfClass) {
+      const std::size_t bytes = std::min(2 * from, largest_);
+      const int most = from < kLarge ? kCallsOfTrials : kCallsOfTrials / 2;
+      for (std::size_t kind = 0; kind < kTriedKinds.size(); ++kind) {
+        if (is_over(last[kind] * kSizeOfClass * most)) break;
+        last[kind] = comm_.max(calls.sample(group, kTriedKinds[kind], bytes, most));
+      }
+    }
+    keep_ways(comm_, group.ways(), out);
+  }
+
   bool is_complete() const { return complete_; }
 
  private:
-  bool is_over() {
+  // `ahead`: seconds that what comes next will take.
+  bool is_over(double ahead = 0) {
     const double passed = std::chrono::duration<double>(Clock::now() - begin_).count();
-    if (comm_.max(passed) > seconds_) complete_ = false;
+    if (comm_.max(passed + ahead) > seconds_) complete_ = false;
     return !complete_;
   }
 
@@ -221,28 +237,36 @@ Caches agreed_caches(const perf::Comm& comm) {
 
 }  // namespace
 
-MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t largest, double seconds) {
-  MeasuredThresholds out;
+MeasuredSharedMemory measure_shared_memory(const perf::Comm& comm, std::size_t largest,
+                                           double seconds) {
+  MeasuredSharedMemory out;
   const int members = static_cast<int>(comm.max(HostGroup(comm, {}).size()));
   if (members == 1) return out;
   Measurement measurement(comm, largest, seconds);
   const Caches caches = agreed_caches(comm);
-  for (const auto way_of : {one_shot, read, direct, stream}) {
-    const Way way =
-        way_of(shm_options("auto", out.thresholds, caches.host, caches.share).thresholds, members);
-    out.thresholds.*way.threshold = measurement.find(way);
+  const auto thresholds = [&] {
+    return shm_options("auto", out.ways, caches.host, caches.share).thresholds;
+  };
+  for (const auto way_of : {one_shot, read, direct}) {
+    const Way way = way_of(thresholds(), members);
+    out.ways.*way.threshold = measurement.find(way);
   }
+  measurement.try_ways(thresholds(), out.ways);
   out.complete = measurement.is_complete();
   return out;
 }
 
-std::string line(const MeasuredThresholds& measured) {
+std::string line(const MeasuredSharedMemory& measured) {
   std::string text;
-  for (const TunedThresholds::Key& key : TunedThresholds::kKeys) {
-    const std::optional<std::size_t>& bytes = measured.thresholds.*key.value;
-    if (!bytes) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key.name,
-                        *bytes == kNever ? "never" : format_size(*bytes));
+  const auto add = [&](const std::string& found) { text += (text.empty() ? "" : ", ") + found; };
+  for (const TunedSharedMemory::Key& key : TunedSharedMemory::kKeys) {
+    const std::optional<std::size_t>& bytes = measured.ways.*key.value;
+    if (bytes)
+      add(fmt::format("{} {}", key.name, *bytes == kNever ? "never" : format_size(*bytes)));
+  }
+  for (const TunedSharedMemory::TriedKey& key : TunedSharedMemory::kTriedKeys) {
+    const int others = count_others(measured.ways.*key.found);
+    if (others > 0) add(fmt::format("{} for {} kinds of calls", key.name, others));
   }
   return fmt::format("# shared memory: {}{}\n",
                      text.empty() ? "as built in" : text + "; else as built in",

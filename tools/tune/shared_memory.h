@@ -11,16 +11,17 @@
 
 namespace echelon::tune {
 
-struct MeasuredThresholds {
-  TunedThresholds thresholds;
+struct MeasuredSharedMemory {
+  TunedSharedMemory ways;
   bool complete = true;  // false: time was up before all of them were measured
 };
 
 // Collective; all hosts at the same time, the slowest one counts. Calls of up to `largest` bytes,
 // for at most about `seconds`. Throws perf::Failure when another rank of the host stops going on.
-MeasuredThresholds measure_thresholds(const perf::Comm& comm, std::size_t largest, double seconds);
+MeasuredSharedMemory measure_shared_memory(const perf::Comm& comm, std::size_t largest,
+                                           double seconds);
 
-// "# shared memory: one_shot 32 KiB, stream never; else as built in\n"
-std::string line(const MeasuredThresholds& measured);
+// "# shared memory: one_shot 32 KiB, read never; else as built in\n"
+std::string line(const MeasuredSharedMemory& measured);
 
 }  // namespace echelon::tune

@@ -6,7 +6,8 @@
 namespace echelon::shm {
 namespace {
 
-constexpr std::size_t kStreamFrom = 8 << 20;  // where nothing is known of the caches
+// Where nothing is known of the caches; and from here on it is tried, whatever is known.
+constexpr std::size_t kStreamFrom = 8 << 20;
 
 // In all slots, at most. Two members use little of them when they reduce (rounds.h).
 std::size_t staged(const Extent& extent) {
@@ -36,9 +37,17 @@ std::size_t stream_from(int members, const Thresholds& thresholds) {
   return thresholds.caches / touched_by_allreduce(members) + 1;
 }
 
+std::size_t as_allreduce(const Extent& extent) {
+  return touched(extent) / touched_by_allreduce(extent.members);
+}
+
 bool bypasses_cache(const Extent& extent, const Thresholds& thresholds) {
-  const std::size_t as_allreduce = touched(extent) / touched_by_allreduce(extent.members);
-  return as_allreduce >= stream_from(extent.members, thresholds);
+  return as_allreduce(extent) >= stream_from(extent.members, thresholds);
+}
+
+bool may_bypass_cache(const Extent& extent, const Thresholds& thresholds) {
+  const std::size_t from = std::min(stream_from(extent.members, thresholds), kStreamFrom);
+  return !thresholds.stream && as_allreduce(extent) >= from;
 }
 
 Variant choose(const Question& question, const Thresholds& thresholds) {

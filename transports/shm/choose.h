@@ -39,7 +39,7 @@ struct Thresholds {
   std::optional<bool> past = {};      // whether it does; not set: tried (way_trial.h)
   std::size_t address_from = kSingleCopyFrom;  // from here on gathers may be read by the kernel
   std::optional<bool> address = {};            // whether they are; not set: tried
-  std::optional<std::size_t> stream = {};      // see stream_from(); not set: by `caches`, and tried
+  std::optional<std::size_t> stream = {};  // see stream_from(); not set: tried, else by `caches`
 };
 
 struct Question {
@@ -64,8 +64,15 @@ struct Extent {
 // does not fit there.
 std::size_t stream_from(int members, const Thresholds& thresholds);
 
-// Whether results bypass the cache, or may where that is tried: what is touched is as much as for
-// such an allreduce.
+// Bytes of an allreduce that touches as much, one call out of place.
+std::size_t as_allreduce(const Extent& extent);
+
+// Whether results bypass the cache, where nothing else is known of them: at least such an allreduce
+// is touched.
 bool bypasses_cache(const Extent& extent, const Thresholds& thresholds);
+
+// Whether that is tried: also where they would fit by what the caches claim to hold. What virtual
+// machines are told of is shared with others.
+bool may_bypass_cache(const Extent& extent, const Thresholds& thresholds);
 
 }  // namespace echelon::shm

@@ -18,9 +18,9 @@ Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
       in_slot_bytes_(largest_in_slot()),
       sources_(team.size()),
       shares_(team.size()),
-      stores_trial_(index),
-      reading_trial_(index, kPaysReading),
-      results_trial_(index, kPaysResults) {
+      stores_trial_(index, team.known.stores),
+      reading_trial_(index, team.known.reading),
+      results_trial_(index, team.known.results) {
   for (const Segment& segment : team.segments) lines_.push_back(&segment.lane(index));
 }
 
@@ -117,7 +117,9 @@ void Lane::decide_streaming() {
     extent.buffers = work_.buffers;
     extent.lanes = work_.lanes;
   }
-  streaming_ = work_.last && (gathers_only || !in_place) && bypasses_cache(extent, thresholds_);
+  const bool may = work_.last && (gathers_only || !in_place);
+  streaming_ = fits_not_ = may && bypasses_cache(extent, thresholds_);
+  results_.bytes = may && may_bypass_cache(extent, thresholds_) ? as_allreduce(extent) : 0;
 }
 
 void Lane::decide_stores() {
@@ -144,14 +146,16 @@ void Lane::decide_reading() {
   if (tried) begin_trial(Tried::kReading);
 }
 
-// Of results that do not fit into the cache, one trial at a time. Not where the kernel writes them:
-// others show their memory as we do, but for who has not seen yet what is found.
+// One trial at a time. Not where the kernel writes the results: others show their memory as we do,
+// but for who has not seen yet what is found.
 void Lane::decide_results() {
-  if (!streaming_ || thresholds_.stream) return;
+  if (results_.bytes == 0) return;
+  results_.action = call_.action;
+  results_.one_owner = call_.one_owner;
   const bool depends = reduces() || !by_kernel_;
   std::optional<bool> tried;
-  if (tried_ == Tried::kNothing && depends) tried = results_trial_.begin(call_);
-  streaming_ = tried ? *tried : team_.results_bypass(call_);
+  if (tried_ == Tried::kNothing && depends) tried = results_trial_.begin(results_);
+  streaming_ = tried ? *tried : team_.results_bypass(results_).value_or(fits_not_);
   if (tried) begin_trial(Tried::kResults);
 }
 
@@ -285,11 +289,12 @@ void Lane::end() {
     case Tried::kNothing:
       break;
     case Tried::kStores:
-      return team_.note_stores(call_, stores_trial_.end(took));
+      return team_.note_stores(call_, stores_trial_.end(took, kPaysOthers));
     case Tried::kReading:
-      return team_.note_reading(call_, reading_trial_.end(took));
+      return team_.note_reading(call_, reading_trial_.end(took, kPaysReading));
     case Tried::kResults:
-      return team_.note_results(call_, results_trial_.end(took));
+      return team_.note_results(
+          results_, results_trial_.end(took, fits_not_ ? kPaysResults : kPaysResultsThatFit));
   }
 }
 

@@ -81,6 +81,7 @@ class ShmGroup final : public GroupEngine {
   int unreadable() const override { return failed() == team_->failure ? team_->unreadable : -1; }
   std::uint64_t bytes() const override { return team_->bytes_taken; }
   std::span<std::byte> board(int member) override { return team_->segments[member].board(); }
+  shm::KnownWays ways() const { return team_->ways(); }
 
   void start(int lane, const GroupWork& work) override {
     assert(lane >= 0 && lane < lanes() && done(lane));
@@ -188,8 +189,8 @@ class ShmMedium final : public GroupMedium {
       segments.push_back(own ? std::move(segment_) : open_segment(own_, peer, options_.shape));
     }
     return std::make_unique<ShmGroup>(
-        std::make_unique<Team>(self, std::move(segments), std::move(team)), std::move(bell_),
-        options_);
+        std::make_unique<Team>(self, std::move(segments), std::move(team), options_.known),
+        std::move(bell_), options_);
   }
 
  private:
@@ -211,6 +212,10 @@ void check(const shm::SegmentShape& shape) {
 std::unique_ptr<GroupMedium> make_shm_group(const ShmOptions& options) {
   check(options.shape);
   return std::make_unique<ShmMedium>(options);
+}
+
+shm::KnownWays ways_found(const GroupEngine& engine) {
+  return dynamic_cast<const ShmGroup&>(engine).ways();
 }
 
 }  // namespace echelon

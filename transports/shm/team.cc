@@ -19,13 +19,20 @@ std::vector<std::uint32_t> pids(const std::vector<Member>& members) {
 
 }  // namespace
 
-Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members)
+Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members,
+           const KnownWays& before)
     : self(own),
+      known(before),
       segments(std::move(mapped)),
       memory(pids(members)),
       scratch(kScratch),
-      members_(std::move(members)) {
+      members_(std::move(members)),
+      stores_(known.stores),
+      reading_(known.reading),
+      results_(known.results) {
   for (const Segment& segment : segments) bells_.push_back(&segment.bell());
+  bells_[self]->stores.store(stores_.word(), std::memory_order_relaxed);
+  bells_[self]->reading.store(reading_.word(), std::memory_order_relaxed);
   copy_piece();  // measured now, not in a call
   bells_[self]->reads_peers.store(try_reading() ? 2 : 1, std::memory_order_release);
 }
@@ -62,24 +69,24 @@ void Team::note_reading(const TrialCall& call, Finding finding) {
   bells_[self]->reading.store(reading_.word(), std::memory_order_relaxed);
 }
 
-Team::Votes Team::votes(std::atomic<std::uint64_t> BellLine::*found, const TrialCall& call) const {
-  Votes out;
+Finding Team::agreed(std::atomic<std::uint64_t> BellLine::*found, int part, int at_class) const {
+  int know = 0, other = 0;
   for (const BellLine* bell : bells_) {
-    const Finding finding = finding_in((bell->*found).load(std::memory_order_relaxed), call);
-    out.known += finding != Finding::kUnknown ? 1 : 0;
-    out.other += finding == Finding::kOther ? 1 : 0;
+    const Finding finding = finding_in((bell->*found).load(std::memory_order_relaxed), at_class);
+    know += finding != Finding::kUnknown ? 1 : 0;
+    other += finding == Finding::kOther ? 1 : 0;
+  }
+  if (know == 0) return Finding::kUnknown;
+  return other > 0 && part * other >= know ? Finding::kOther : Finding::kUsual;
+}
+
+KnownWays Team::ways() const {
+  KnownWays out{0, 0, results_.word()};
+  for (int c = 0; c < kTrialClasses; ++c) {
+    out.stores |= word_of(agreed_on_stores(c), c);
+    out.reading |= word_of(agreed_on_reading(c), c);
   }
   return out;
-}
-
-bool Team::past_pays(const TrialCall& call) const {
-  const auto [known, other] = votes(&BellLine::stores, call);
-  return other > 0 && 3 * other >= known;
-}
-
-bool Team::reading_pays(const TrialCall& call) const {
-  const auto [known, other] = votes(&BellLine::reading, call);
-  return other > 0 && 2 * other >= known;
 }
 
 }  // namespace echelon::shm

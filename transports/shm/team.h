@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "transports/shm/bell.h"
@@ -24,9 +25,11 @@ class Team {
  public:
   // `segments` and `members` in group order. Tries whether the others' memory can be read and
   // tells them.
-  Team(int self, std::vector<Segment> segments, std::vector<Member> members);
+  Team(int self, std::vector<Segment> segments, std::vector<Member> members,
+       const KnownWays& known);
 
   const int self;
+  const KnownWays known;  // from the start
   const std::vector<Segment> segments;
   PeerMemory memory;
   std::vector<std::byte> scratch;
@@ -62,27 +65,34 @@ class Team {
   void note_reading(const TrialCall& call, Finding finding);
 
   // Whether writing past the cache pays for a third or more of those who know.
-  bool past_pays(const TrialCall& call) const;
+  bool past_pays(const TrialCall& call) const {
+    return agreed_on_stores(trial_class(call)) == Finding::kOther;
+  }
 
   // Whether it pays for half of them or more that the kernel copies what they gather.
-  bool reading_pays(const TrialCall& call) const;
-
-  // What was found of results, which concern nobody else; by the rule of choose.h until it is
-  // known.
-  void note_results(const TrialCall& call, Finding finding) { results_.note(call, finding); }
-  bool results_bypass(const TrialCall& call) const {
-    return finding_in(results_.word(), call) != Finding::kUsual;
+  bool reading_pays(const TrialCall& call) const {
+    return agreed_on_reading(trial_class(call)) == Finding::kOther;
   }
+
+  // Whether it pays that results bypass the cache, which concerns nobody else; nothing: unknown.
+  void note_results(const TrialCall& call, Finding finding) { results_.note(call, finding); }
+  std::optional<bool> results_bypass(const TrialCall& call) const {
+    const Finding found = finding_in(results_.word(), trial_class(call));
+    return found == Finding::kUnknown ? std::nullopt : std::optional(found == Finding::kOther);
+  }
+
+  // What this member goes by.
+  KnownWays ways() const;
 
   // Whether every member can read every other's memory; unknown until all have tried.
   enum class Readable { kUnknown, kNo, kYes };
   Readable readable();
 
  private:
-  struct Votes {
-    int known = 0, other = 0;
-  };
-  Votes votes(std::atomic<std::uint64_t> BellLine::*found, const TrialCall& call) const;
+  // kOther where it pays for one in `part` or more of those who know, if any.
+  Finding agreed(std::atomic<std::uint64_t> BellLine::*found, int part, int at_class) const;
+  Finding agreed_on_stores(int at_class) const { return agreed(&BellLine::stores, 3, at_class); }
+  Finding agreed_on_reading(int at_class) const { return agreed(&BellLine::reading, 2, at_class); }
   bool try_reading();
 
   const std::vector<Member> members_;

@@ -24,7 +24,8 @@ constexpr int kTrialsAtOnce = 2, kPause = 256;
 // A trial whose calls do not come any more is given up after so many others.
 constexpr int kMostOthers = 64;
 
-constexpr int kKept = 8;  // findings of a class
+constexpr int kKept = 8;    // findings of a class
+constexpr int kEnough = 2;  // to go by them
 
 }  // namespace
 
@@ -33,6 +34,19 @@ int trial_class(const TrialCall& call) {
   const int size = std::clamp(doublings / 2, 0, kSizeClasses - 1);
   if (call.action != GroupAction::kAllgather) return size;
   return (call.one_owner ? 2 : 1) * kSizeClasses + size;
+}
+
+Finding finding_in(std::uint64_t word, int at_class) {
+  return static_cast<Finding>(word >> 2 * at_class & 3);
+}
+
+std::uint64_t word_of(Finding finding, int at_class) {
+  return static_cast<std::uint64_t>(finding) << 2 * at_class;
+}
+
+WayTrial::WayTrial(int lane, std::uint64_t known) : lane_(lane) {
+  for (int c = 0; c < kTrialClasses; ++c)
+    if (finding_in(known, c) != Finding::kUnknown) classes_[c] = {kTrialsAtOnce, kPause};
 }
 
 bool WayTrial::goes_other() const {
@@ -62,7 +76,7 @@ std::optional<bool> WayTrial::begin(const TrialCall& call) {
   return goes_other();
 }
 
-Finding WayTrial::end(std::optional<Time> took) {
+Finding WayTrial::end(std::optional<Time> took, double pays) {
   const int calls = calls_per_way();
   Time& least = least_[goes_other() ? 1 : 0];
   if (at_ % calls >= calls / 2 && took) least = std::min(least, *took);
@@ -71,7 +85,16 @@ Finding WayTrial::end(std::optional<Time> took) {
   if (++own.trials >= kTrialsAtOnce) own.pause = kPause;
   tried_.reset();
   if (std::ranges::max(least_) == Time::max()) return Finding::kUnknown;
-  return least_[1] < pays_ * least_[0] ? Finding::kOther : Finding::kUsual;
+  return least_[1] < pays * least_[0] ? Finding::kOther : Finding::kUsual;
+}
+
+// As if that had been found just often enough.
+Findings::Findings(std::uint64_t known) {
+  for (int c = 0; c < kTrialClasses; ++c) {
+    const Finding finding = finding_in(known, c);
+    if (finding == Finding::kUnknown) continue;
+    classes_[c] = {finding == Finding::kOther ? (1U << kEnough) - 1 : 0, kEnough};
+  }
 }
 
 void Findings::note(const TrialCall& call, Finding finding) {
@@ -88,16 +111,12 @@ std::uint64_t Findings::word() const {
     const auto& [other, noted] = classes_[c];
     const int said = std::popcount(other & ((1U << noted) - 1));
     const bool most = 3 * said >= 2 * noted;
-    const Finding finding = noted < 2 ? Finding::kUnknown
-                            : most    ? Finding::kOther
-                                      : Finding::kUsual;
-    word |= static_cast<std::uint64_t>(finding) << 2 * c;
+    const Finding finding = noted < kEnough ? Finding::kUnknown
+                            : most          ? Finding::kOther
+                                            : Finding::kUsual;
+    word |= word_of(finding, c);
   }
   return word;
-}
-
-Finding finding_in(std::uint64_t word, const TrialCall& call) {
-  return static_cast<Finding>(word >> 2 * trial_class(call) & 3);
 }
 
 }  // namespace echelon::shm

@@ -42,26 +42,41 @@ int trial_class(const TrialCall& call);
 // That the other way pays, or not.
 enum class Finding : std::uint8_t { kUnknown, kUsual, kOther };
 
+// A Finding in two bits for each class.
+Finding finding_in(std::uint64_t word, int at_class);
+std::uint64_t word_of(Finding finding, int at_class);
+
+// What earlier trials have found, which is gone by until later ones say otherwise. Members that try
+// alike know alike.
+struct KnownWays {
+  std::uint64_t stores = 0, reading = 0, results = 0;
+  friend bool operator==(const KnownWays&, const KnownWays&) = default;
+};
+
 // The other way must take less than this part of the time. Past the cache, what others load:
 // between dies it was 0.3 to 0.6, and what is as quick either way should not change from trial to
-// trial. Of results: who leaves the cache to others may take a little longer. The kernel's copy: it
-// leaves the owner of what it copies nothing to do.
-inline constexpr double kPaysOthers = 0.9, kPaysResults = 1.05, kPaysReading = 0.95;
+// trial. Of results: who leaves the cache to others may take a little longer, but who could keep
+// them there must gain as much. The kernel's copy: it leaves the owner of what it copies nothing
+// to do.
+inline constexpr double kPaysOthers = 0.9, kPaysReading = 0.95;
+inline constexpr double kPaysResults = 1.05, kPaysResultsThatFit = 0.9;
 
 // Of one lane.
 class WayTrial {
  public:
   using Time = std::chrono::nanoseconds;
 
-  explicit WayTrial(int lane, double pays = kPaysOthers) : lane_(lane), pays_(pays) {}
+  // A class that is `known` is tried again after as many calls as one that has been tried here.
+  explicit WayTrial(int lane, std::uint64_t known = 0);
 
   // For every call that can go either way, when it starts: whether it goes the other way, when it
   // is part of a trial. Then end() must follow.
   std::optional<bool> begin(const TrialCall& call);
 
   // What that call took this member; nothing when the way made no difference to it. Returns a
-  // finding when the trial is over and there is one.
-  Finding end(std::optional<Time> took);
+  // finding when the trial is over and there is one: the other way, where it took less than this
+  // part of the time.
+  Finding end(std::optional<Time> took, double pays);
 
  private:
   struct Class {
@@ -74,7 +89,6 @@ class WayTrial {
   // Lanes begin in different ways, and so does each trial of a class, so that not always the same
   // way is compared cold.
   const int lane_;
-  const double pays_;
   std::array<Class, kTrialClasses> classes_{};
   std::optional<TrialCall> tried_;  // nothing: there is no trial
   int at_ = 0;                      // calls of it so far
@@ -85,10 +99,11 @@ class WayTrial {
 // What all lanes of a member have found.
 class Findings {
  public:
+  explicit Findings(std::uint64_t known = 0);
+
   void note(const TrialCall& call, Finding finding);
 
-  // A Finding in two bits for each class.
-  std::uint64_t word() const;
+  std::uint64_t word() const;  // a Finding for each class
 
  private:
   struct Class {
@@ -97,7 +112,5 @@ class Findings {
   };
   std::array<Class, kTrialClasses> classes_{};
 };
-
-Finding finding_in(std::uint64_t word, const TrialCall& call);
 
 }  // namespace echelon::shm

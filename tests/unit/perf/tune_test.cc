@@ -9,6 +9,7 @@
 #include "tools/tune/crossover.h"
 #include "tools/tune/report.h"
 #include "tools/tune/shared_memory.h"
+#include "tools/tune/ways.h"
 
 namespace echelon::tune {
 namespace {
@@ -79,12 +80,32 @@ TEST(Crossover, ALeadOfAFewPercentIsLuck) {
   EXPECT_EQ(crossover(std::vector<TwoWays>{{1.04, 1}, {1.04, 1}}, 2), 2u);
 }
 
+TEST(SharedMemory, KeepsWhatHostsAgreeOn) {
+  using enum shm::Finding;
+  const auto words = [](shm::Finding first, shm::Finding last) {
+    return shm::word_of(first, 0) | shm::word_of(last, shm::kTrialClasses - 1);
+  };
+  const auto agree = [](std::initializer_list<std::uint64_t> all) {
+    return agreed(std::vector<std::uint64_t>(all));
+  };
+  EXPECT_EQ(agree({words(kOther, kUsual), words(kUnknown, kUsual)}), words(kOther, kUsual));
+  EXPECT_EQ(agree({words(kOther, kUsual), words(kUsual, kUsual)}), words(kUnknown, kUsual));
+  EXPECT_EQ(agree({0, 0}), 0u);
+  EXPECT_EQ(count_others(words(kOther, kOther)), 2);
+  EXPECT_EQ(count_others(words(kUsual, kUnknown)), 0);
+}
+
 TEST(SharedMemory, SaysWhatDiffers) {
-  MeasuredThresholds found;
+  MeasuredSharedMemory found;
   EXPECT_EQ(line(found), "# shared memory: as built in\n");
-  found.thresholds.one_shot = 512;
-  found.thresholds.stream = TunedThresholds::kNever;
-  EXPECT_EQ(line(found), "# shared memory: one_shot 512 B, stream never; else as built in\n");
+  found.ways.one_shot = 512;
+  found.ways.read = TunedSharedMemory::kNever;
+  EXPECT_EQ(line(found), "# shared memory: one_shot 512 B, read never; else as built in\n");
+  found.ways.results =
+      shm::word_of(shm::Finding::kOther, 0) | shm::word_of(shm::Finding::kUsual, 1);
+  EXPECT_EQ(line(found),
+            "# shared memory: one_shot 512 B, read never, results for 1 kinds of calls; else as "
+            "built in\n");
   found.complete = false;
   EXPECT_NE(line(found).find("; time was up before all was measured\n"), std::string::npos);
 }
