@@ -59,8 +59,8 @@ def problems(path):
 
 
 root = pathlib.Path(sys.argv[1])
-names = subprocess.run(["git", "ls-files", "*.h", "*.hpp", "*.cc", "*.c", "*.cu"], cwd=root,
-                       capture_output=True, text=True, check=True).stdout.split()
+names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.h", "*.hpp", "*.cc",
+                        "*.c", "*.cu"], cwd=root, capture_output=True, text=True, check=True).stdout.split()
 found = [f"{name}:{line}: {what}" for name in names if (root / name).is_file()
          for line, what in problems(root / name)]
 if found:

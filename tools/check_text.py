@@ -9,8 +9,8 @@ import sys
 root = pathlib.Path(sys.argv[1])
 machine_path = re.compile(r"(?<![\w.$})-])/(work|root|home)(?=/)")
 bad = 0
-for name in subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True,
-                           check=True).stdout.split("\0"):
+for name in subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=root,
+                           capture_output=True, text=True, check=True).stdout.split("\0"):
     path = root / name
     if not name or not path.is_file():
         continue

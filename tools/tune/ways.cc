@@ -15,8 +15,7 @@ std::uint64_t agreed(std::span<const std::uint64_t> words) {
       usual = usual || shm::finding_in(word, c) == shm::Finding::kUsual;
       other = other || shm::finding_in(word, c) == shm::Finding::kOther;
     }
-    if (usual != other)
-      out |= shm::word_of(other ? shm::Finding::kOther : shm::Finding::kUsual, c);
+    if (usual != other) out |= shm::word_of(other ? shm::Finding::kOther : shm::Finding::kUsual, c);
   }
   return out;
 }
