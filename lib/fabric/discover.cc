@@ -41,7 +41,10 @@ std::string first_line(const std::string& path) {
 std::string host_name() {
   char name[256] = "";
   if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
-  return printable(name);
+  std::string printed = printable(name);
+  for (char& c : printed)
+    if (std::string_view("[]*?").find(c) != std::string_view::npos) c = '_';  // those of patterns
+  return printed;
 }
 
 // Ranks share a host when they share the kernel, the host name, the network namespace and the

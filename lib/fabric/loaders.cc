@@ -51,6 +51,9 @@ double pcie_bytes_per_second(double gigatransfers, int lanes) {
 void drop_nics_without_a_name(Host& host) {
   std::erase_if(host.nics, [&](const Nic& nic) {
     if (!nic.name.empty() && nic.name.find_first_of("[]*?") == std::string::npos) return false;
+    std::erase_if(host.warnings, [&](const std::string& warning) {
+      return warning.starts_with(speed_unknown(nic.name) + ",");
+    });
     host.warnings.push_back(
         fmt::format("a nic is called \"{}\": not used, as no fabric file could name it; expected a "
                     "name of printable ASCII without []*?",

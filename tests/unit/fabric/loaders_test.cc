@@ -101,7 +101,7 @@ TEST_F(Sysfs, WhatIsNoNic) {
 
 TEST_F(Sysfs, NamesThatNoFileCouldName) {
   netdev("eth[0", "10000");
-  netdev("eth*", "10000");
+  netdev("eth*", "");
   netdev("eth\xff", "10000");
   netdev("eth0", "10000");
   Host host = load();
@@ -285,6 +285,16 @@ TEST(NcclXml, GpusNicsAndNvlinks) {
   EXPECT_EQ(host.nvlinks[0].bytes_per_second, (Quantity{100e9, Source::kDefault}));
   EXPECT_EQ(host.nvswitches.size(), 1u);
   EXPECT_EQ(nvlink_bytes_per_second(host, 0, 1), 150e9);
+}
+
+TEST(NcclXml, NicsWithoutAName) {
+  const Host host = parse_nccl_xml(
+      "<system><cpu><pci busid='0000:01:00.0' class='0x020000'><nic><net name=''/>"
+      "<net name='eth[0'/><net name='eth1'/></nic></pci></cpu></system>",
+      "t.xml");
+  ASSERT_EQ(host.nics.size(), 1u);
+  EXPECT_EQ(host.nics[0].name, "eth1");
+  EXPECT_EQ(host.warnings.size(), 3u) << "two names, and no speed";
 }
 
 TEST(NcclXml, ErrorsAndDepth) {
