@@ -30,7 +30,11 @@ struct Entry {
 
 // By rank.
 std::vector<Entry> entries(const perf::Comm& comm, const std::string& address) {
-  std::string mine = ByteWriter().u32(static_cast<std::uint32_t>(comm.host())).text(address).take();
+  std::string mine = ByteWriter()
+                         .u32(static_cast<std::uint32_t>(comm.host()))
+                         .text(address)
+                         .text(allowed_cpus().list())
+                         .take();
   if (mine.size() > kEntry) throw perf::Failure("tune: an address of shared memory is too long");
   mine.resize(kEntry);
   const std::string all = comm.gather(mine);
