@@ -219,6 +219,20 @@ TEST(ShmKnown, IsWhatIsGoneBy) {
   }
 }
 
+// Also by who never finds anything itself, as the root of broadcasts.
+TEST(ShmKnown, GivesWayToWhatReadersFind) {
+  ShmOptions options;
+  options.known = knows_reading(shm::Finding::kOther);
+  const GroupCase made{"Known", false, [=] { return make_shm_group(options); }};
+  run_group(made, 2, [&](GroupRank& rank) {
+    if (rank.self == 1) bell(rank, 1).reading = knows_reading(shm::Finding::kUsual).reading;
+    rank.board.barrier(2);
+    make(kBroadcast, 1, rank);
+    EXPECT_EQ(place_of_input(rank, 0), shm::Shown::kSlot);
+    rank.board.barrier(2);
+  });
+}
+
 // Each by itself, also where the caches claim to hold them.
 TEST(ShmKnown, IsWhatResultsHaveFound) {
   constexpr shm::TrialCall kCall{GroupAction::kAllreduce, 8 << 20};

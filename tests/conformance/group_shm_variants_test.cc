@@ -50,7 +50,9 @@ ShmOptions forced(std::size_t one_shot, std::size_t read, std::size_t slot_bytes
   options.thresholds.one_shot = options.thresholds.one_shot_pair = one_shot;
   options.thresholds.read = read;
   options.thresholds.direct = 1;
-  options.thresholds.stream = 1 << 16;
+  options.thresholds.caches = 4 << 16;  // for two members
+  for (int c = 0; c < shm::kTrialClasses; ++c)
+    options.known.results |= shm::word_of(shm::Finding::kOther, c);
   return read == kNever ? options : by_kernel(options);
 }
 
@@ -67,8 +69,8 @@ ShmOptions past(ShmOptions options) {
 
 // All results bypass the cache, or as trials find.
 ShmOptions tries_results(ShmOptions options) {
-  options.thresholds.stream.reset();
   options.thresholds.caches = 1;
+  options.known = {};
   return options;
 }
 

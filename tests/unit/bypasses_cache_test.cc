@@ -51,30 +51,23 @@ TEST(BypassesCache, CountsTheOperationOfSmallCalls) {
   EXPECT_TRUE(streams_calls(2 << 10));
 }
 
-TEST(BypassesCache, FollowsATuningFile) {
-  const Thresholds never{.stream = SIZE_MAX}, always{.stream = 0}, from{.stream = 1 << 20};
-  const Extent large{kSum, 8, 1 << 30, 1 << 30}, small{kSum, 2, 8, 16};
-  EXPECT_FALSE(bypasses_cache(large, never));
-  EXPECT_TRUE(bypasses_cache(small, always));
-  EXPECT_FALSE(bypasses_cache({kSum, 4, (1 << 20) - 4, (2 << 20) - 8}, from));
-  EXPECT_TRUE(bypasses_cache({kSum, 4, 1 << 20, 2 << 20}, from));
+TEST(BypassesCache, FromEightMebibytesWhereNothingIsKnown) {
+  const auto streams_unknown = [](std::size_t bytes) {
+    return bypasses_cache({kSum, 8, bytes, 2 * bytes}, {});
+  };
+  EXPECT_FALSE(streams_unknown((8 << 20) - 4));
+  EXPECT_TRUE(streams_unknown(8 << 20));
 }
 
 // Virtual machines may be told of caches that they share with others.
 TEST(MayBypassCache, FromEightMebibytesWhateverCachesClaim) {
-  constexpr Thresholds kClaims{.caches = std::size_t{480} << 20}, kKnows{.stream = 1 << 20};
+  constexpr Thresholds kClaims{.caches = std::size_t{480} << 20};
   const Extent large{kSum, 2, 8 << 20, 16 << 20}, less{kSum, 2, 7 << 20, 14 << 20};
   EXPECT_EQ(as_allreduce(large), 8u << 20);
   EXPECT_FALSE(bypasses_cache(large, kClaims));
   EXPECT_TRUE(may_bypass_cache(large, kClaims));
   EXPECT_FALSE(may_bypass_cache(less, kClaims));
   EXPECT_TRUE(may_bypass_cache(less, kSmallCache)) << "which it does not fit in";
-  EXPECT_FALSE(may_bypass_cache(large, kKnows)) << "nothing is tried";
-}
-
-TEST(StreamFrom, IsEightMebibytesWhereNothingIsKnown) {
-  EXPECT_EQ(stream_from(8, {}), 8u << 20);
-  EXPECT_EQ(stream_from(2, kSmallCache), (2u << 20) + 1);
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ Tuning sample() {
   tuning.shared_memory.one_shot = 0;
   tuning.shared_memory.read = TunedSharedMemory::kNever;
   tuning.shared_memory.direct = 8 << 20;
+  tuning.shared_memory.stores = 0x2;
+  tuning.shared_memory.results = 0x10;
   tuning.shared_memory.kernel_copy = 0x9 | std::uint64_t{1} << 46;
   tuning.plans = {tuned(0, 4, "ring"), tuned(32768, 65536, "leader:native/one_shot")};
   tuning.plans.push_back(tuning.plans[0]);
@@ -95,7 +97,7 @@ TEST(Tuning, ErrorsNameTheLineAndWhatWasExpected) {
       {replaced(good, "\"-+......\"", "\"-+.....\""),
        "kernel_copy.additions: \"-+.....\"; expected a letter for each of 8 sizes"},
       {replaced(good, "\"-+......\"", "\"-*......\""), "additions: \"-*......\"; expected"},
-      {replaced(good, "allgathers = ", "gathers = "), "kernel_copy.gathers: unknown key"},
+      {replaced(good, "allgathers = ", "gathers = "), "stores.gathers: unknown key"},
       {replaced(good, "allreduce", "alreduce"),
        "plan.collective: \"alreduce\"; expected allreduce,"},
       {replaced(good, "\"broadcast\"", "\"barrier\""), "plan.collective: \"barrier\"; expected"},
@@ -156,6 +158,25 @@ TEST(TunedSharedMemory, AreThoseOfSharedMemory) {
   const shm::Thresholds& t = options.thresholds;
   EXPECT_EQ((std::array{t.one_shot, t.one_shot_pair, t.read, t.direct}),
             (std::array<std::size_t, 4>{1, 1, 2, 3}));
+}
+
+TEST(TunedSharedMemory, HasALetterForEachClass) {
+  Tuning none;
+  none.machine = sample().machine;
+  const Tuning tuning = parse_tuning(to_toml(none) +
+                                         "[shared_memory.kernel_copy]\n"
+                                         "allgathers = \"...-....\"\nbroadcasts = \"..+.....\"\n"
+                                         "[shared_memory.results]\nadditions = \".......+\"\n",
+                                     "t.toml");
+  const shm::KnownWays known = shm_options("auto", tuning.shared_memory, {}).known;
+  const auto word = [](shm::Finding found, const shm::TrialCall& call) {
+    return shm::word_of(found, shm::trial_class(call));
+  };
+  EXPECT_EQ(known.reading,
+            word(shm::Finding::kUsual, {GroupAction::kAllgather, 256 << 10}) |
+                word(shm::Finding::kOther, {GroupAction::kAllgather, 64 << 10, true}));
+  EXPECT_EQ(known.results, word(shm::Finding::kOther, {GroupAction::kAllreduce, 64 << 20}));
+  EXPECT_EQ(known.stores, 0u);
 }
 
 TEST(ShmOptions, KnowTheSmallestThirdLevelCache) {

@@ -123,6 +123,12 @@ TEST(WayTrial, TriesAgainLateWhatIsKnown) {
   }
 }
 
+TEST(WayTrial, HasFoundItsPartOfAllCallsByThen) {
+  WayTrial trial(0);
+  EXPECT_EQ(ways(trial, kSmall, calls_until_found()).find('.'), 16u) << "two trials";
+  EXPECT_EQ(calls_until_found(), 3 * 16);
+}
+
 TEST(WayTrial, IsGivenUpWhenItsCallsDoNotCome) {
   WayTrial trial(0);
   EXPECT_EQ(ways(trial, kSmall, 3), "uuu");
@@ -194,10 +200,12 @@ TEST(Findings, GoByWhatWasKnownUntilTheirOwnSayElse) {
       word_of(Finding::kOther, trial_class(kSmall)) | word_of(Finding::kUsual, trial_class(kLarge));
   Findings findings(known);
   EXPECT_EQ(findings.word(), known);
+  EXPECT_EQ(findings.own_word(), 0u);
   note(findings, Finding::kUsual, 1);
   EXPECT_EQ(said(findings), Finding::kOther) << "2 of 3";
   note(findings, Finding::kUsual, 1);
   EXPECT_EQ(said(findings), Finding::kUsual) << "2 of 4";
+  EXPECT_EQ(findings.own_word(), word_of(Finding::kUsual, trial_class(kSmall)));
 }
 
 TEST(Findings, AreOfClasses) {

@@ -30,14 +30,10 @@ using Clock = std::chrono::steady_clock;
 using shm::Thresholds;
 
 constexpr std::size_t kNever = TunedSharedMemory::kNever;
-constexpr int kCells = 60;        // all sizes of all ways, about
+constexpr int kCells = 60;        // 39 sizes of all ways, and what trials take
 constexpr double kSample = 1e-3;  // s
 
-// Of each class of calls (way_trial.h) so many on one lane that two trials of stores, of the
-// kernel's copy, and of results end; half as many of large ones.
 constexpr std::array kTriedKinds = {Kind::kAllreduce, Kind::kAllgather, Kind::kBroadcast};
-constexpr std::size_t kTriedFrom = 4 << 10, kSizeOfClass = 4, kLarge = std::size_t{4} << 20;
-constexpr int kCallsOfTrials = 48;
 
 // A threshold, and what lies on either side of it.
 struct Way {
@@ -157,16 +153,21 @@ class Measurement {
 
   // What trials find of calls of all kinds and sizes, as in a communicator that knows nothing.
   void try_ways(const Thresholds& thresholds, TunedSharedMemory& out) {
+    const std::size_t last = 2 * shm::least_of_class(shm::kSizeClasses - 1);
+    if (is_over()) return;
     HostGroup group(comm_, thresholds);
-    const HostCalls calls(largest_, false);
+    const HostCalls calls(std::min(last, largest_), false);
     comm_.barrier();
-    std::array<double, kTriedKinds.size()> last{};  // s, of the size before
-    for (std::size_t from = kTriedFrom; from <= largest_ && complete_; from *= kSizeOfClass) {
-      const std::size_t bytes = std::min(2 * from, largest_);
-      const int most = from < kLarge ? kCallsOfTrials : kCallsOfTrials / 2;
-      for (std::size_t kind = 0; kind < kTriedKinds.size(); ++kind) {
-        if (is_over(last[kind] * kSizeOfClass * most)) break;
-        last[kind] = comm_.max(calls.sample(group, kTriedKinds[kind], bytes, most));
+    for (const Kind kind : kTriedKinds) {
+      double each = 0;  // s, of the size before
+      std::size_t before = 0;
+      for (int c = 0; c < shm::kSizeClasses && shm::least_of_class(c) <= largest_; ++c) {
+        const std::size_t bytes = std::min(2 * shm::least_of_class(c), largest_);
+        const int most = shm::calls_until_found();
+        const double growth = static_cast<double>(bytes) / static_cast<double>(before + 1);
+        if (is_over(each * growth * most)) break;
+        each = comm_.max(calls.sample(group, kind, bytes, most));
+        before = bytes;
       }
     }
     keep_ways(comm_, group.ways(), out);

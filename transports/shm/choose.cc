@@ -29,13 +29,13 @@ std::size_t touched_by_allreduce(int members) {
   return touched({GroupAction::kAllreduce, members, 1, 2});
 }
 
-}  // namespace
-
+// Bytes of the least allreduce, one call out of place, whose results bypass the cache.
 std::size_t stream_from(int members, const Thresholds& thresholds) {
-  if (thresholds.stream) return *thresholds.stream;
   if (thresholds.caches == SIZE_MAX) return kStreamFrom;
   return thresholds.caches / touched_by_allreduce(members) + 1;
 }
+
+}  // namespace
 
 std::size_t as_allreduce(const Extent& extent) {
   return touched(extent) / touched_by_allreduce(extent.members);
@@ -47,7 +47,7 @@ bool bypasses_cache(const Extent& extent, const Thresholds& thresholds) {
 
 bool may_bypass_cache(const Extent& extent, const Thresholds& thresholds) {
   const std::size_t from = std::min(stream_from(extent.members, thresholds), kStreamFrom);
-  return !thresholds.stream && as_allreduce(extent) >= from;
+  return as_allreduce(extent) >= from;
 }
 
 Variant choose(const Question& question, const Thresholds& thresholds) {

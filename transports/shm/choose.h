@@ -24,7 +24,7 @@ inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
 // for what only says how a member writes, or shows what it has: past, past_from, address,
-// address_from, caches and stream. (Trials compare nothing where one of the first four differs.)
+// address_from and caches. (Trials compare nothing where one of the first four differs.)
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members
@@ -39,7 +39,6 @@ struct Thresholds {
   std::optional<bool> past = {};      // whether it does; not set: tried (way_trial.h)
   std::size_t address_from = kSingleCopyFrom;  // from here on gathers may be read by the kernel
   std::optional<bool> address = {};            // whether they are; not set: tried
-  std::optional<std::size_t> stream = {};  // see stream_from(); not set: tried, else by `caches`
 };
 
 struct Question {
@@ -60,15 +59,11 @@ struct Extent {
   int lanes = 0;        // with calls of the operation; 0: it is one call
 };
 
-// The least bytes of an allreduce, one call out of place, whose results bypass the cache since it
-// does not fit there.
-std::size_t stream_from(int members, const Thresholds& thresholds);
-
 // Bytes of an allreduce that touches as much, one call out of place.
 std::size_t as_allreduce(const Extent& extent);
 
-// Whether results bypass the cache, where nothing else is known of them: at least such an allreduce
-// is touched.
+// Whether results bypass the cache, where nothing else is known of them: what is touched does not
+// fit into `caches`; or, where these are not known, is as much as for an allreduce of 8 MiB.
 bool bypasses_cache(const Extent& extent, const Thresholds& thresholds);
 
 // Whether that is tried: also where they would fit by what the caches claim to hold. What virtual

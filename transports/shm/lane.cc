@@ -118,8 +118,8 @@ void Lane::decide_streaming() {
     extent.lanes = work_.lanes;
   }
   const bool may = work_.last && (gathers_only || !in_place);
-  streaming_ = fits_not_ = may && bypasses_cache(extent, thresholds_);
-  results_.bytes = may && may_bypass_cache(extent, thresholds_) ? as_allreduce(extent) : 0;
+  streaming_ = exceeds_caches_ = may && bypasses_cache(extent, thresholds_);
+  results_call_.bytes = may && may_bypass_cache(extent, thresholds_) ? as_allreduce(extent) : 0;
 }
 
 void Lane::decide_stores() {
@@ -146,16 +146,16 @@ void Lane::decide_reading() {
   if (tried) begin_trial(Tried::kReading);
 }
 
-// One trial at a time. Not where the kernel writes the results: others show their memory as we do,
-// but for who has not seen yet what is found.
+// One trial at a time. Results that the kernel writes cannot bypass the cache: such calls are in no
+// trial of them.
 void Lane::decide_results() {
-  if (results_.bytes == 0) return;
-  results_.action = call_.action;
-  results_.one_owner = call_.one_owner;
+  if (results_call_.bytes == 0) return;
+  results_call_.action = call_.action;
+  results_call_.one_owner = call_.one_owner;
   const bool depends = reduces() || !by_kernel_;
   std::optional<bool> tried;
-  if (tried_ == Tried::kNothing && depends) tried = results_trial_.begin(results_);
-  streaming_ = tried ? *tried : team_.results_bypass(results_).value_or(fits_not_);
+  if (tried_ == Tried::kNothing && depends) tried = results_trial_.begin(results_call_);
+  streaming_ = tried ? *tried : team_.results_bypass(results_call_).value_or(exceeds_caches_);
   if (tried) begin_trial(Tried::kResults);
 }
 
@@ -294,7 +294,8 @@ void Lane::end() {
       return team_.note_reading(call_, reading_trial_.end(took, kPaysReading));
     case Tried::kResults:
       return team_.note_results(
-          results_, results_trial_.end(took, fits_not_ ? kPaysResults : kPaysResultsThatFit));
+          results_call_,
+          results_trial_.end(took, exceeds_caches_ ? kPaysResults : kPaysResultsThatFit));
   }
 }
 

@@ -202,8 +202,8 @@ class Lane {
   Tried tried_ = Tried::kNothing;  // what the call is a trial of
   bool by_kernel_ = false;         // who gathers what we own has the kernel copy it
   TrialCall call_;                 // how the call is known in trials
-  TrialCall results_;              // and in those of results, by as_allreduce(); no bytes: in none
-  bool fits_not_ = false;          // results, in the cache, by what it claims to hold
+  TrialCall results_call_;         // and in those of its results; 0 bytes: there are none
+  bool exceeds_caches_ = false;    // what is touched, by what the caches claim to hold
   ShownPair own_;                  // how the others read our memory
   std::size_t total_ = 0;          // bytes of the call
   std::size_t block_ = 0;          // bytes of one owner in one round

@@ -31,8 +31,6 @@ Team::Team(int own, std::vector<Segment> mapped, std::vector<Member> members,
       reading_(known.reading),
       results_(known.results) {
   for (const Segment& segment : segments) bells_.push_back(&segment.bell());
-  bells_[self]->stores.store(stores_.word(), std::memory_order_relaxed);
-  bells_[self]->reading.store(reading_.word(), std::memory_order_relaxed);
   copy_piece();  // measured now, not in a call
   bells_[self]->reads_peers.store(try_reading() ? 2 : 1, std::memory_order_release);
 }
@@ -61,12 +59,22 @@ Team::Readable Team::readable() {
 
 void Team::note_stores(const TrialCall& call, Finding finding) {
   stores_.note(call, finding);
-  bells_[self]->stores.store(stores_.word(), std::memory_order_relaxed);
+  bells_[self]->stores.store(stores_.own_word(), std::memory_order_relaxed);
 }
 
 void Team::note_reading(const TrialCall& call, Finding finding) {
   reading_.note(call, finding);
-  bells_[self]->reading.store(reading_.word(), std::memory_order_relaxed);
+  bells_[self]->reading.store(reading_.own_word(), std::memory_order_relaxed);
+}
+
+Finding Team::agreed_on_stores(int at_class) const {
+  const Finding found = agreed(&BellLine::stores, 3, at_class);
+  return found != Finding::kUnknown ? found : finding_in(known.stores, at_class);
+}
+
+Finding Team::agreed_on_reading(int at_class) const {
+  const Finding found = agreed(&BellLine::reading, 2, at_class);
+  return found != Finding::kUnknown ? found : finding_in(known.reading, at_class);
 }
 
 Finding Team::agreed(std::atomic<std::uint64_t> BellLine::*found, int part, int at_class) const {

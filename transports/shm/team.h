@@ -89,10 +89,10 @@ class Team {
   Readable readable();
 
  private:
-  // kOther where it pays for one in `part` or more of those who know, if any.
+  // kOther where it pays for one in `part` or more of those who have found something, if any.
   Finding agreed(std::atomic<std::uint64_t> BellLine::*found, int part, int at_class) const;
-  Finding agreed_on_stores(int at_class) const { return agreed(&BellLine::stores, 3, at_class); }
-  Finding agreed_on_reading(int at_class) const { return agreed(&BellLine::reading, 2, at_class); }
+  Finding agreed_on_stores(int at_class) const;  // else what was known
+  Finding agreed_on_reading(int at_class) const;
   bool try_reading();
 
   const std::vector<Member> members_;

@@ -7,8 +7,6 @@
 namespace echelon::shm {
 namespace {
 
-constexpr std::size_t kFirstClass = 4 << 10;
-
 // Of each way the first half finds the lane's slots as the other way has left them, and does not
 // count. A large call goes through all of them, a small one through one of two.
 constexpr std::size_t kLarge = std::size_t{4} << 20;
@@ -30,10 +28,15 @@ constexpr int kEnough = 2;  // to go by them
 }  // namespace
 
 int trial_class(const TrialCall& call) {
-  const int doublings = std::bit_width(call.bytes / kFirstClass) - 1;
+  const int doublings = std::bit_width(call.bytes / least_of_class(0)) - 1;
   const int size = std::clamp(doublings / 2, 0, kSizeClasses - 1);
   if (call.action != GroupAction::kAllgather) return size;
   return (call.one_owner ? 2 : 1) * kSizeClasses + size;
+}
+
+int calls_until_found() {
+  constexpr int kTried = 3;  // stores, the kernel's copy, results
+  return kTried * kTrialsAtOnce * 2 * kCallsOfSmall;
 }
 
 Finding finding_in(std::uint64_t word, int at_class) {
@@ -93,7 +96,8 @@ Findings::Findings(std::uint64_t known) {
   for (int c = 0; c < kTrialClasses; ++c) {
     const Finding finding = finding_in(known, c);
     if (finding == Finding::kUnknown) continue;
-    classes_[c] = {finding == Finding::kOther ? (1U << kEnough) - 1 : 0, kEnough};
+    classes_[c].other = finding == Finding::kOther ? (1U << kEnough) - 1 : 0;
+    classes_[c].noted = kEnough;
   }
 }
 
@@ -102,20 +106,26 @@ void Findings::note(const TrialCall& call, Finding finding) {
   Class& own = classes_[trial_class(call)];
   own.other = own.other << 1 | (finding == Finding::kOther ? 1 : 0);
   own.noted = std::min(own.noted + 1, kKept);
+  own.own = true;
 }
 
 // Two thirds of the last findings.
+Finding Findings::Class::finding() const {
+  if (noted < kEnough) return Finding::kUnknown;
+  const int said = std::popcount(other & ((1U << noted) - 1));
+  return 3 * said >= 2 * noted ? Finding::kOther : Finding::kUsual;
+}
+
 std::uint64_t Findings::word() const {
   std::uint64_t word = 0;
-  for (int c = 0; c < kTrialClasses; ++c) {
-    const auto& [other, noted] = classes_[c];
-    const int said = std::popcount(other & ((1U << noted) - 1));
-    const bool most = 3 * said >= 2 * noted;
-    const Finding finding = noted < kEnough ? Finding::kUnknown
-                            : most          ? Finding::kOther
-                                            : Finding::kUsual;
-    word |= word_of(finding, c);
-  }
+  for (int c = 0; c < kTrialClasses; ++c) word |= word_of(classes_[c].finding(), c);
+  return word;
+}
+
+std::uint64_t Findings::own_word() const {
+  std::uint64_t word = 0;
+  for (int c = 0; c < kTrialClasses; ++c)
+    if (classes_[c].own) word |= word_of(classes_[c].finding(), c);
   return word;
 }
 

@@ -11,8 +11,8 @@
 // All members go the same way in such a call, for they count alike. What they find may differ: each
 // says it in its segment (team.h), also for those who only write.
 //
-// And, by each member for itself, whether results that do not stay in the caches had better bypass
-// them. docs/shm.md, "Past the cache" and "The kernel's copy".
+// And, by each member for itself, whether large results had better bypass the caches. docs/shm.md,
+// "Past the cache" and "The kernel's copy".
 //
 // Thread safety: none; the engine's thread only.
 #pragma once
@@ -29,7 +29,7 @@ namespace echelon::shm {
 
 struct TrialCall {
   GroupAction action;
-  std::size_t bytes;
+  std::size_t bytes;       // of the call; where results are tried, as_allreduce() (choose.h)
   bool one_owner = false;  // of an allgather: a broadcast
   friend bool operator==(const TrialCall&, const TrialCall&) = default;
 };
@@ -39,6 +39,12 @@ struct TrialCall {
 inline constexpr int kSizeClasses = 8, kTrialClasses = 3 * kSizeClasses;
 int trial_class(const TrialCall& call);
 
+// The least bytes of a class of sizes, but of the first, which begins at 1.
+constexpr std::size_t least_of_class(int of_sizes) { return std::size_t{4} << 10 << 2 * of_sizes; }
+
+// After so many calls of a kind on one lane, one after another, all that is tried of it is found.
+int calls_until_found();
+
 // That the other way pays, or not.
 enum class Finding : std::uint8_t { kUnknown, kUsual, kOther };
 
@@ -46,8 +52,8 @@ enum class Finding : std::uint8_t { kUnknown, kUsual, kOther };
 Finding finding_in(std::uint64_t word, int at_class);
 std::uint64_t word_of(Finding finding, int at_class);
 
-// What earlier trials have found, which is gone by until later ones say otherwise. Members that try
-// alike know alike.
+// What earlier trials have found, which is gone by until later ones say otherwise. Equal on all
+// members of a group, or their trials run out of step.
 struct KnownWays {
   std::uint64_t stores = 0, reading = 0, results = 0;
   friend bool operator==(const KnownWays&, const KnownWays&) = default;
@@ -96,19 +102,23 @@ class WayTrial {
   std::array<Time, 2> least_{};     // by way
 };
 
-// What all lanes of a member have found.
+// What all lanes of a member have found, beside what was known: that counts as two findings.
 class Findings {
  public:
   explicit Findings(std::uint64_t known = 0);
 
   void note(const TrialCall& call, Finding finding);
 
-  std::uint64_t word() const;  // a Finding for each class
+  // A Finding for each class; and only for those in which something was found here.
+  std::uint64_t word() const;
+  std::uint64_t own_word() const;
 
  private:
   struct Class {
     std::uint32_t other = 0;  // a bit for each finding, the last in the lowest
     int noted = 0;
+    bool own = false;
+    Finding finding() const;
   };
   std::array<Class, kTrialClasses> classes_{};
 };
