@@ -21,6 +21,7 @@
 #include "lib/base/error.h"
 #include "lib/base/fd.h"
 #include "lib/fabric/loaders.h"
+#include "lib/fabric/pattern.h"
 
 namespace echelon {
 namespace {
@@ -43,7 +44,7 @@ std::string host_name() {
   if (::gethostname(name, sizeof name - 1) != 0 || name[0] == '\0') return "localhost";
   std::string printed = printable(name);
   for (char& c : printed)
-    if (std::string_view("[]*?").find(c) != std::string_view::npos) c = '_';  // those of patterns
+    if (kOfPatterns.find(c) != kOfPatterns.npos) c = '_';
   return printed;
 }
 

@@ -10,8 +10,18 @@
 #include "lib/base/error.h"
 #include "lib/base/file.h"
 #include "lib/base/join.h"
+#include "lib/fabric/pattern.h"
 
 namespace echelon {
+namespace {
+
+void forget_unknown_speed(Host& host, const Nic& nic) {
+  std::erase_if(host.warnings, [&](const std::string& warning) {
+    return warning.starts_with(speed_unknown(nic.name) + ",");
+  });
+}
+
+}  // namespace
 
 std::string printable(std::string_view text) {
   constexpr std::size_t kLongest = 256;
@@ -50,14 +60,12 @@ double pcie_bytes_per_second(double gigatransfers, int lanes) {
 
 void drop_nics_without_a_name(Host& host) {
   std::erase_if(host.nics, [&](const Nic& nic) {
-    if (!nic.name.empty() && nic.name.find_first_of("[]*?") == std::string::npos) return false;
-    std::erase_if(host.warnings, [&](const std::string& warning) {
-      return warning.starts_with(speed_unknown(nic.name) + ",");
-    });
+    if (!nic.name.empty() && nic.name.find_first_of(kOfPatterns) == std::string::npos) return false;
+    forget_unknown_speed(host, nic);
     host.warnings.push_back(
         fmt::format("a nic is called \"{}\": not used, as no fabric file could name it; expected a "
-                    "name of printable ASCII without []*?",
-                    nic.name));
+                    "name of printable ASCII without {}",
+                    nic.name, kOfPatterns));
     return true;
   });
 }
@@ -77,10 +85,7 @@ std::string speed_unknown(std::string_view nic) {
 
 void forget_unknown_speeds(Host& host) {
   for (const Nic& nic : host.nics) {
-    if (!nic.bytes_per_second.known()) continue;
-    std::erase_if(host.warnings, [&](const std::string& warning) {
-      return warning.starts_with(speed_unknown(nic.name) + ",");
-    });
+    if (nic.bytes_per_second.known()) forget_unknown_speed(host, nic);
   }
 }
 

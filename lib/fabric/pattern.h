@@ -17,6 +17,9 @@ bool matches(std::string_view pattern, std::string_view text);
 // nothing: malformed, not countable, or more than `limit` names.
 std::optional<std::vector<std::string>> expand(std::string_view pattern, std::size_t limit);
 
+// What no name has, but a pattern.
+inline constexpr std::string_view kOfPatterns = "[]*?";
+
 bool has_wildcard(std::string_view pattern);  // '*' or '?'
 
 }  // namespace echelon

@@ -267,7 +267,8 @@ std::string line(const MeasuredSharedMemory& measured) {
   }
   for (const TunedSharedMemory::TriedKey& key : TunedSharedMemory::kTriedKeys) {
     const int others = count_others(measured.ways.*key.found);
-    if (others > 0) add(fmt::format("{} for {} kinds of calls", key.name, others));
+    if (others > 0)
+      add(fmt::format("{} in {} of {} classes of calls", key.name, others, shm::kTrialClasses));
   }
   return fmt::format("# shared memory: {}{}\n",
                      text.empty() ? "as built in" : text + "; else as built in",

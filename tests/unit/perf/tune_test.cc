@@ -104,8 +104,8 @@ TEST(SharedMemory, SaysWhatDiffers) {
   found.ways.results =
       shm::word_of(shm::Finding::kOther, 0) | shm::word_of(shm::Finding::kUsual, 1);
   EXPECT_EQ(line(found),
-            "# shared memory: one_shot 512 B, read never, results for 1 kinds of calls; else as "
-            "built in\n");
+            "# shared memory: one_shot 512 B, read never, results in 1 of 24 classes of calls; "
+            "else as built in\n");
   found.complete = false;
   EXPECT_NE(line(found).find("; time was up before all was measured\n"), std::string::npos);
 }
