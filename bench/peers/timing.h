@@ -78,7 +78,8 @@ static struct timing timing_median(const struct timed_call* of) {
   int batch;
   for (int i = 1; i < kWarmups && !slow; ++i) one = timing_seconds(of, timing_sample(of, 1), 1);
   batch = of->overlaps ? 1 : timing_batch(one);
-  if (!slow) timing_sample(of, batch);
+  /* The few before may have been within the burst. */
+  if (batch > 1) batch = timing_batch(timing_seconds(of, timing_sample(of, batch), batch));
   for (int i = 0; i < samples; ++i) spans[i] = timing_sample(of, batch);
   for (int i = 0; i < samples; ++i) {
     seconds[i] = timing_seconds(of, spans[i], batch);

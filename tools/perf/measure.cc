@@ -130,9 +130,10 @@ Measurement measure(const Comm& comm, Trial& trial, const Settings& settings, Pe
   Measurement m;
   const double first = probe(comm, ours, 1);
   if (settings.check) m.wrong = trial.verify();
-  const double each = warm_up(comm, ours, settings, first);
-  const Effort e = effort(each, limits_of(settings, trial.what().collective));
-  if (e.batch > 1) probe(comm, ours, e.batch);
+  const EffortLimits limits = limits_of(settings, trial.what().collective);
+  Effort e = effort(warm_up(comm, ours, settings, first), limits);
+  // The few before may have been within a shaped link's burst.
+  if (e.batch > 1) e = effort(probe(comm, ours, e.batch), limits);
   if (peer != nullptr) probe(comm, theirs, std::max(e.batch, settings.warmups));
 
   const Case& what = trial.what();
