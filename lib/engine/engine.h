@@ -238,6 +238,7 @@ class Engine {
   bool needs_network();
   bool polls_on(const Wait& wait, Clock::duration idle) const;
   void yield(Clock::time_point now);
+  void nap_where_refused(Clock::duration idle);
   void give_way(Wait& wait);
   bool past_deadline(Wait& wait, Clock::time_point now);
   bool keep_waiting(Wait& wait, Clock::time_point now);
@@ -279,6 +280,7 @@ class Engine {
   std::string failure_text_;
   std::optional<Clock::time_point> idle_since_;     // nothing has come since then
   Clock::duration given_away_{};                    // of that, by yields
+  bool refused_ = false;                            // since then, to sleep
   std::optional<Clock::time_point> stalled_since_;  // nor has a segment or the group moved
   std::string why_;                                 // what the watch last said about it
   Clock::duration segment_took_{};                  // the last that ended, of those for naps

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "lib/base/time.h"
 #include "lib/engine/engine.h"
@@ -24,6 +25,9 @@ constexpr std::chrono::milliseconds kMostGivenAway{2};
 constexpr std::size_t kSegmentsToNap = 3;
 constexpr int kNapsInVain = 2;
 constexpr std::chrono::milliseconds kLongestNap{1};
+// Where a rank may not sleep: an eighth of the time that nothing has come, within bounds.
+constexpr std::chrono::microseconds kShortestRefused{50}, kLongestRefused{10'000};
+constexpr int kRefusedPerIdleness = 8;
 constexpr std::chrono::milliseconds kBetweenQuestions{1};  // to the watch, in test()
 constexpr std::chrono::milliseconds kLongestSleep{100};
 constexpr std::chrono::milliseconds kWaitForNews{10}, kLongestWaitForNews{300};
@@ -131,6 +135,7 @@ bool Engine::keep_waiting(Wait& wait, Clock::time_point now) {
 void Engine::end_idleness() {
   idle_since_.reset();
   given_away_ = {};
+  refused_ = false;
 }
 
 // How long a rank may sleep without being woken by what comes; 0: not at all. Where a plan waits
@@ -179,6 +184,15 @@ bool Engine::needs_network() {
   return !in_group || messages || !parts_.transport->all_left();
 }
 
+// Refused again, and nothing has come in between. UCX wakes nobody for the room in shared memory
+// that what was sent to a rank of this host waits for.
+void Engine::nap_where_refused(Clock::duration idle) {
+  if (!std::exchange(refused_, true)) return;
+  ++counters_.waits;
+  const Clock::duration nap = idle / kRefusedPerIdleness;
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(nap, kShortestRefused, kLongestRefused));
+}
+
 // Nothing came while polling: naps, or lets others run, later sleeps, at last gives up.
 void Engine::give_way(Wait& wait) {
   const auto now = Clock::now();
@@ -197,7 +211,12 @@ void Engine::give_way(Wait& wait) {
   Waitable* const network = needs_network() ? parts_.transport.get() : nullptr;
   const std::initializer_list<Waitable*> sources = {network, parts_.group.get(),
                                                     parts_.memory->news(), parts_.also};
-  if (sleep_until_news(sources, fd, limit)) ++counters_.waits;
+  if (sleep_until_news(sources, fd, limit)) {
+    ++counters_.waits;
+    refused_ = false;
+  } else {
+    nap_where_refused(idle);
+  }
   const bool unheard = network == nullptr && Clock::now() - now >= limit;
   if (unheard && parts_.transport != nullptr) parts_.transport->progress();  // others may need it
   check_watch();

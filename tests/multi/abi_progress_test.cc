@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nonblocking operations where the other ranks come late: starting them does not wait.
+// Operations where other ranks come late: starting one does not wait, and waiting for one leaves
+// the processors to others.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <vector>
@@ -90,6 +92,42 @@ TEST(Starting, ManyBroadcastsByMessages) {
   expect_start_at_once({ECH_BROADCAST, 500, 200, "ring", 3});
 }
 TEST(Starting, ManyReducesByMessages) { expect_start_at_once({ECH_REDUCE, 500, 200, "ring", 3}); }
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+// Of all threads of this process so far, s.
+double processor_time() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+class Waiting : public testing::TestWithParam<const char*> {};
+
+// By shared memory and by messages, for a rank that comes 2 s late.
+TEST_P(Waiting, LeavesTheProcessors) {
+  const World world;
+  run_processes(4, [&](int rank) {
+    ech_comm_options options = options_with(kPatience);
+    options.algorithm = GetParam();
+    Comm comm = make_comm(world, {rank, 4}, options);
+    for (const std::size_t count : {1, 1 << 18}) {
+      std::vector<float> data(count, 1);
+      ASSERT_TRUE(ok(ech_barrier(comm.get())));
+      if (rank == 1) sleep(2);
+      const double before = processor_time();
+      ASSERT_TRUE(
+          ok(ech_allreduce(data.data(), data.data(), count, ECH_FLOAT32, ECH_SUM, comm.get())));
+      EXPECT_LT(processor_time() - before, 0.1 * kSlowness) << count;
+      EXPECT_EQ(data.back(), 4);
+    }
+    close(std::move(comm));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, Waiting, testing::Values("native", "ring"));
 
 }  // namespace
 }  // namespace echelon::test

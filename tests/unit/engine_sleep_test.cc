@@ -36,7 +36,7 @@ class SleepyGroup final : public GroupEngine {
   }
 };
 
-// Has news whenever it is asked to wake, and then what was to leave has left.
+// Refuses to wake anybody; when it has done so `refusals` times, what was to leave has left.
 class BusyTransport final : public Transport {
  public:
   void send(int, Tag, std::span<const std::byte>, Completion&) override {}
@@ -50,12 +50,13 @@ class BusyTransport final : public Transport {
   Counters counters() const override { return {}; }
 
   bool left = true, armed = false;
-  int polled = 0;
+  int polled = 0, refusals = 1;
 
  private:
   int fd() const override { return -1; }
   bool arm() override {
-    armed = left = true;
+    armed = true;
+    left = --refusals <= 0;
     return false;
   }
   void disarm() override {}
@@ -119,6 +120,16 @@ TEST_F(Sleeping, IsFollowedByALookAtTheNetworkWhenNobodyEndedIt) {
   group_->until = 2;
   run(value_.size());
   EXPECT_EQ(transport_->polled, 1);
+}
+
+// As UCX where another process does not take what was sent.
+TEST_F(Sleeping, IsShortWhereTheNetworkWakesNobody) {
+  transport_->left = false;
+  transport_->refusals = 40;
+  const auto begin = std::chrono::steady_clock::now();
+  run(value_.size() / 2);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 38 * 50us) << "not after the first refusal";
+  EXPECT_GE(engine_->counters().waits, 38u);
 }
 
 }  // namespace
