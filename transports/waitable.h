@@ -15,7 +15,8 @@ class Waitable {
   // Readable when there may be news while armed. Constant; owned by the object.
   virtual int fd() const = 0;
 
-  // Asks to be woken. False when there is news already; then nothing is armed.
+  // Asks to be woken. False when there is news already, or when nothing would wake for what is
+  // awaited; then nothing is armed.
   virtual bool arm() = 0;
 
   // Ends a successful arm(), woken or not.

@@ -11,7 +11,8 @@ namespace echelon {
 
 // Sleeps until one of `sources` (at most four; null ones are skipped) has news, `fd` (-1: none) is
 // readable, or `limit` has passed. A single source sleeps in its own way, which is the quickest,
-// and then `fd` is not looked at. False when there was news before it could sleep.
+// and then `fd` is not looked at. False when it could not sleep: there was news before,
+// or a source would not wake.
 bool sleep_until_news(std::initializer_list<Waitable*> sources, int fd,
                       std::chrono::nanoseconds limit);
 
