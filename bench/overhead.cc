@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What communicators cost beside their operations, over the C ABI: how long one takes to make, the
-// memory that it keeps, and whether that grows with the number of operations. Rank 0 prints a line
-// per question, the largest number of all ranks in each.
+// memory that it keeps, whether that grows with the number of operations, and the processor time of
+// a rank that has nothing to do. Rank 0 prints a line per question, the largest number of all ranks
+// in each.
 //
 //   echelon run -n 8 -- build/bench/overhead [OPERATIONS]
 #include <fmt/format.h>
@@ -9,8 +10,10 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "echelon/echelon.hpp"
@@ -18,6 +21,7 @@
 namespace {
 
 constexpr int kSplits = 8;
+constexpr std::chrono::seconds kPause(2);
 
 // KiB of this process, from /proc/self/smaps_rollup: what it has alone, and its part of what it
 // shares with others.
@@ -47,6 +51,43 @@ void use(ech::Communicator& comm, int times) {
   for (int i = 0; i < times; ++i) comm.allreduce(&data, &data, 1);
 }
 
+// Microseconds of the processors that all threads of this process take for `work`.
+template <typename Work>
+double processor_time(Work work) {
+  const std::clock_t begin = std::clock();
+  work();
+  return 1e6 * static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+void pause() { std::this_thread::sleep_for(kPause); }
+
+void measure_idleness(ech::Communicator& comm) {
+  comm.barrier();
+  const double outside = max_of(comm, processor_time(pause));
+  comm.barrier();
+  if (comm.rank() == 0) pause();
+  const double waiting = max_of(comm, processor_time([&] { use(comm, 1); }));
+  if (comm.rank() != 0) return;
+  fmt::print("{} s outside of calls take         {:8.0f} us of a processor\n", kPause.count(),
+             outside);
+  fmt::print("and waiting as long for rank 0     {:8.0f} us\n", waiting);
+}
+
+struct Costs {
+  double made, split;          // seconds
+  double own, shared, growth;  // KiB
+};
+
+void print_costs(const ech::Communicator& comm, int operations, const Costs& costs) {
+  if (comm.rank() != 0) return;
+  fmt::print("{} ranks on {} hosts\n", comm.size(), comm.host_count());
+  fmt::print("the first communicator is made in  {:8.3f} s\n", costs.made);
+  fmt::print("one more, by a split, in           {:8.3f} s\n", costs.split);
+  fmt::print("it keeps, of a rank's own memory   {:8.0f} KiB\n", costs.own);
+  fmt::print("and of shared memory, divided      {:8.0f} KiB\n", costs.shared);
+  fmt::print("{} operations more keep       {:8.0f} KiB\n", operations, costs.growth);
+}
+
 void measure(int operations) {
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
@@ -62,17 +103,13 @@ void measure(int operations) {
   const Memory all = memory();
   use(comm, operations);
   const Memory later = memory();
-  const double numbers[] = {max_of(comm, made.count()), max_of(comm, split.count() / kSplits),
-                            max_of(comm, (all.own - one.own) / kSplits),
-                            max_of(comm, (all.shared - one.shared) / kSplits),
-                            max_of(comm, later.own - all.own)};
-  if (comm.rank() != 0) return;
-  fmt::print("{} ranks on {} hosts\n", comm.size(), comm.host_count());
-  fmt::print("the first communicator is made in  {:8.3f} s\n", numbers[0]);
-  fmt::print("one more, by a split, in           {:8.3f} s\n", numbers[1]);
-  fmt::print("it keeps, of a rank's own memory   {:8.0f} KiB\n", numbers[2]);
-  fmt::print("and of shared memory, divided      {:8.0f} KiB\n", numbers[3]);
-  fmt::print("{} operations more keep       {:8.0f} KiB\n", operations, numbers[4]);
+  print_costs(
+      comm, operations,
+      {max_of(comm, made.count()), max_of(comm, split.count() / kSplits),
+       max_of(comm, (all.own - one.own) / kSplits),
+       max_of(comm, (all.shared - one.shared) / kSplits), max_of(comm, later.own - all.own)});
+  more.clear();
+  measure_idleness(comm);
 }
 
 }  // namespace
