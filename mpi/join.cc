@@ -51,13 +51,20 @@ std::string obstacle(bool able) {
   return "";
 }
 
-// True when `why` is empty on all ranks. Else the lowest that has a reason tells it.
-bool all_agree(const Seat& seat, const std::string& why) {
-  const int mine = why.empty() ? seat.size : seat.rank;
+// Why a rank cannot take part; empty when it can.
+struct Reason {
+  std::string text;
+  bool of_another = false;  // that another rank has left or does not come, which knows why
+};
+
+// True when no rank has a reason. Else one tells its own: the lowest of those that know best.
+bool all_agree(const Seat& seat, const Reason& why) {
+  const int none = 2 * seat.size;
+  const int mine = why.text.empty() ? none : seat.rank + (why.of_another ? seat.size : 0);
   int first = -1;
   if (PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, seat.comm) != MPI_SUCCESS) return false;
-  if (first == seat.rank) warn(why);
-  return first == seat.size;
+  if (first == mine && mine != none && !given_up) warn(why.text);  // else it was told then
+  return first == none;
 }
 
 struct Offer {
@@ -65,18 +72,18 @@ struct Offer {
   int good;
 };
 
-// Rank 0's, to all. "" or why there is none.
-std::string exchange_id(const Seat& seat, ech_unique_id& id) {
+// Rank 0's, to all.
+Reason exchange_id(const Seat& seat, ech_unique_id& id) {
   Offer offer{};
-  std::string why;
+  Reason why;
   if (seat.rank == 0) {
     offer.good = ech_get_unique_id(&offer.id, nullptr) == ECH_OK;
-    if (offer.good == 0) why = ech_last_error();
+    if (offer.good == 0) why.text = ech_last_error();
   }
   const int error = PMPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, seat.comm);
-  if (error != MPI_SUCCESS) return "MPI_Bcast failed";
+  if (error != MPI_SUCCESS) return {"MPI_Bcast failed"};
   id = offer.id;
-  if (offer.good == 0 && why.empty()) why = "rank 0 could not listen for the other ranks";
+  if (offer.good == 0 && seat.rank != 0) why = {"rank 0 could not listen for the others", true};
   return why;
 }
 
@@ -96,7 +103,11 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-ech_comm* create(const Seat& seat, const ech_unique_id& id, std::string& why) {
+bool is_of_another(ech_status status) {
+  return status == ECH_ERR_PEER || status == ECH_ERR_ABORTED || status == ECH_ERR_TIMEOUT;
+}
+
+ech_comm* create(const Seat& seat, const ech_unique_id& id, Reason& why) {
   ech_comm_options options = ECH_COMM_OPTIONS_INIT;
   options.unique_id = &id;
   options.rank = seat.rank;
@@ -105,19 +116,20 @@ ech_comm* create(const Seat& seat, const ech_unique_id& id, std::string& why) {
   // In an MPI program it is no news that a rank comes late.
   if (!is_set("ECHELON_LOG")) options.log_level = ECH_LOG_ERROR;
   ech_comm* comm = nullptr;
-  if (ech_comm_create(&comm, &options) != ECH_OK) why = ech_last_error();
+  const ech_status status = ech_comm_create(&comm, &options);
+  if (status != ECH_OK) why = {ech_last_error(), is_of_another(status)};
   return comm;
 }
 
 // By a thread that calls nothing of MPI, so that this one lets MPI move: what the others need
 // before they can come may still lie here.
-ech_comm* create_beside_mpi(const Seat& seat, const ech_unique_id& id, std::string& why) {
+ech_comm* create_beside_mpi(const Seat& seat, const ech_unique_id& id, Reason& why) {
   std::future<ech_comm*> made;
   try {
     const SignalsBlocked blocked;
     made = std::async(std::launch::async, [&] { return create(seat, id, why); });
   } catch (const std::system_error& error) {
-    why = std::string("cannot start a thread: ") + error.what();
+    why.text = std::string("cannot start a thread: ") + error.what();
     return nullptr;
   }
   while (made.wait_for(kBetweenTurns) != std::future_status::ready) progress_mpi();
@@ -139,10 +151,10 @@ std::unique_ptr<Channel> join_ranks(MPI_Comm comm, bool able) {
   PMPI_Comm_rank(comm, &seat.rank);
   PMPI_Comm_size(comm, &seat.size);
   if (between != 0 || seat.size == 1) return nullptr;
-  if (!all_agree(seat, obstacle(able))) return nullptr;
+  if (!all_agree(seat, {obstacle(able)})) return nullptr;
   ech_unique_id id;
-  std::string why = exchange_id(seat, id);
-  ech_comm* const made = why.empty() ? create_beside_mpi(seat, id, why) : nullptr;
+  Reason why = exchange_id(seat, id);
+  ech_comm* const made = why.text.empty() ? create_beside_mpi(seat, id, why) : nullptr;
   if (all_agree(seat, why)) return std::make_unique<Channel>(made);
   given_up = true;
   drop(made);

@@ -21,8 +21,8 @@ static void catch_stderr(void) {
   dup2(pipe_ends[1], 2);
 }
 
-/* Lines of libechelon-mpi.so on all ranks. */
-static int lines_said(void) {
+/* Lines of libechelon-mpi.so on all ranks; each says `why`. */
+static int lines_said(const char* why) {
   static char text[65536];
   int mine = 0, all = 0;
   dup2(kept_stderr, 2);
@@ -30,6 +30,7 @@ static int lines_said(void) {
   for (const char* at = length > 0 ? text : NULL; at != NULL && (at = strstr(at, "echelon-mpi:"));
        ++at)
     ++mine;
+  expect(mine == 0 || strstr(text, why) != NULL, "no word of %s in: %s", why, text);
   PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   return all;
 }
@@ -42,10 +43,11 @@ static void use(MPI_Comm comm) {
   MPI_Barrier(comm);
 }
 
-/* How: "cuda" (rank 1's MPI), "interface" (rank 0 cannot listen), "settings" (rank 1 cannot join)
- */
+/* How: "cuda" (rank 1's MPI), "interface" (rank 0 cannot listen), "settings" (rank 1 cannot join);
+ * and a word of the line. */
 int main(int argc, char** argv) {
   const char* how = argc > 1 ? argv[1] : "";
+  const char* why = argc > 2 ? argv[2] : "";
   MPI_Comm twin;
   begin(MPI_THREAD_SINGLE);
   has_cuda = rank == 1 && strcmp(how, "cuda") == 0;
@@ -57,7 +59,7 @@ int main(int argc, char** argv) {
   MPI_Comm_dup(MPI_COMM_WORLD, &twin);
   use(twin);
   MPI_Comm_free(&twin);
-  const int lines = lines_said();
+  const int lines = lines_said(why);
   expect(lines == (*how == 0 ? 0 : 1), "%d lines", lines);
   expect(served("MPI_Allreduce") == (*how == 0 ? 3 : 0), "%d calls were served",
          (int)served("MPI_Allreduce"));
