@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "lib/base/time.h"
 #include "lib/device_media.h"

@@ -14,6 +14,7 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What launcher and agent read from each other. The first byte says in which pieces it comes.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <vector>
 
 #include "tests/multi/abi_world.h"
 #include "tests/support/ranks.h"

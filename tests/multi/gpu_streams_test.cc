@@ -2,6 +2,7 @@
 // Collectives in CUDA streams: their order with what else is there, on the stand-ins.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 

@@ -4,6 +4,7 @@
 // 700. Calls are counted over the process.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+
 #include "lib/base/bytes.h"
 #include "lib/base/error.h"
 #include "lib/base/join.h"
