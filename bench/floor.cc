@@ -4,7 +4,10 @@
 // buffers cannot be read, and everything goes through slots. Streamed: the same, but slots are
 // written past the cache. Shared: the other's buffers can be read. Each number is of the block size
 // that is best for it, with results in the cache or past it. Copied: each only copies its input to
-// its output, which is less than any allreduce can do. Usage: floor [bytes, such as 64KiB]...
+// its output, which is less than any allreduce can do. Line: a flag there and back, which tells
+// whether the two cores share a cache; on a virtual machine that can change from second to second.
+// Usage: floor [--quick] [bytes, such as 64KiB]... or floor line, which prints only that number.
+// Exits with 77, as a skipped test, where there is one core.
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -16,6 +19,8 @@
 #include <exception>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -34,6 +39,8 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kBlocks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
 constexpr std::size_t kPiece = 8192;
 constexpr double kSeconds = 0.3;  // for one size of blocks
+constexpr double kQuick = 0.02;   // likewise, to be done while the cores are where they are
+constexpr int kSkipped = 77;
 
 enum class Way { kStaged, kStreamed, kShared, kCopied };
 
@@ -77,6 +84,13 @@ struct Side {
   std::array<Buffer, 4> slots;  // two for what the other adds up, two for results
 };
 
+void bind(int core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  sched_setaffinity(0, sizeof one, &one);  // where that is refused, as the kernel likes
+}
+
 class Pair {
  public:
   // `past`: the results go past the cache.
@@ -85,10 +99,10 @@ class Pair {
     for (auto& side : sides_) side = std::make_unique<Side>(bytes, block_);
   }
 
-  // Seconds, the median of some calls.
-  double measure() {
+  // Seconds, the median of as many calls as take about `seconds`.
+  double measure(double seconds) {
     const double once = run(3);
-    return run(static_cast<int>(std::clamp(kSeconds / once, 5.0, 2000.0)));
+    return run(static_cast<int>(std::clamp(seconds / once, 5.0, 2000.0)));
   }
 
  private:
@@ -113,13 +127,6 @@ class Pair {
     other.join();
     std::ranges::nth_element(times, times.begin() + calls / 2);
     return times[calls / 2];
-  }
-
-  static void bind(int core) {
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(core, &one);
-    sched_setaffinity(0, sizeof one, &one);  // where that is refused, as the kernel likes
   }
 
   void copy(int me) {
@@ -207,48 +214,89 @@ class Pair {
   std::array<std::unique_ptr<Side>, 2> sides_;
 };
 
-double measure(Way way, std::size_t bytes, std::size_t block) {
-  return std::min(Pair(way, bytes, block, false).measure(),
-                  Pair(way, bytes, block, true).measure());
-}
+// Of one buffer's bytes, each number measured for about `seconds`.
+struct Floor {
+  std::size_t bytes;
+  double seconds;
 
-std::string best(Way way, std::size_t bytes) {
-  double least = 1e9;
-  std::size_t of = 0;
-  for (const std::size_t block : kBlocks) {
-    if (of != 0 && block > bytes / 2) break;
-    const double seconds = measure(way, bytes, block);
-    if (seconds < least) of = std::min(block, bytes / 2);
-    least = std::min(least, seconds);
+  double of(Way way, std::size_t block) const {
+    return std::min(Pair(way, bytes, block, false).measure(seconds),
+                    Pair(way, bytes, block, true).measure(seconds));
   }
-  return fmt::format("{:12.1f} {:>10}", least * 1e6, format_size(of));
-}
 
-std::string copied(std::size_t bytes) {
-  return fmt::format("{:12.1f}", measure(Way::kCopied, bytes, kPage) * 1e6);
-}
-
-int run(int argc, char** argv) {
-  std::vector<std::size_t> sizes;
-  for (int i = 1; i < argc; ++i) {
-    const auto size = parse_size(argv[i]);
-    if (!size || *size < kPage || *size % kPage != 0)
-      throw std::runtime_error(
-          fmt::format("\"{}\" is no multiple of 4 KiB, such as 64KiB", argv[i]));
-    sizes.push_back(*size);
+  std::string best(Way way) const {
+    double least = 1e9;
+    std::size_t block_of_least = 0;
+    for (const std::size_t block : kBlocks) {
+      if (block_of_least != 0 && block > bytes / 2) break;
+      const double took = of(way, block);
+      if (took < least) block_of_least = std::min(block, bytes / 2);
+      least = std::min(least, took);
+    }
+    return fmt::format("{:12.1f} {:>10}", least * 1e6, format_size(block_of_least));
   }
-  if (sizes.empty()) sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+};
+
+// Seconds for a flag there and back, the median of some samples.
+double there_and_back() {
+  constexpr std::uint64_t kSamples = 11, kTimes = 5'000;
+  std::array<Flag, 2> flags;
+  std::thread other([&] {
+    bind(1);
+    for (std::uint64_t i = 1; i <= kSamples * kTimes; ++i) {
+      flags[0].wait_for(i);
+      flags[1].raise(i);
+    }
+  });
+  bind(0);
+  std::array<double, kSamples> times;
+  for (std::uint64_t sample = 0, i = 0; sample < kSamples; ++sample) {
+    const auto begin = Clock::now();
+    for (const std::uint64_t end = i + kTimes; i < end;) {
+      flags[0].raise(++i);
+      flags[1].wait_for(i);
+    }
+    times[sample] = std::chrono::duration<double>(Clock::now() - begin).count() / kTimes;
+  }
+  other.join();
+  std::ranges::nth_element(times, times.begin() + kSamples / 2);
+  return times[kSamples / 2];
+}
+
+void print_floors(const std::vector<std::size_t>& sizes, double seconds) {
   fmt::print("{:>8}", "size");
   for (const char* way : {"staged", "streamed", "shared"})
     fmt::print(" {:>12} {:>10}", fmt::format("{}, us", way), "block");
-  fmt::print(" {:>12}", "copied, us");
+  fmt::print(" {:>12} {:>9}\n", "copied, us", "line, ns");
   for (const std::size_t size : sizes) {
-    fmt::print("\n{:>8}", format_size(size));
+    const Floor floor{size, seconds};
+    fmt::print("{:>8}", format_size(size));
     for (const Way way : {Way::kStaged, Way::kStreamed, Way::kShared})
-      fmt::print(" {}", best(way, size));
-    fmt::print(" {}", copied(size));
+      fmt::print(" {}", floor.best(way));
+    fmt::print(" {:12.1f} {:9.0f}\n", floor.of(Way::kCopied, kPage) * 1e6, there_and_back() * 1e9);
   }
-  fmt::print("\n");
+}
+
+int run(const std::vector<std::string_view>& arguments) {
+  if (arguments == std::vector<std::string_view>{"line"}) {
+    fmt::print("{:.0f}\n", there_and_back() * 1e9);
+    return 0;
+  }
+  std::vector<std::size_t> sizes;
+  double seconds = kSeconds;
+  for (const std::string_view argument : arguments) {
+    if (argument == "--quick") {
+      seconds = kQuick;
+      continue;
+    }
+    const auto size = parse_size(argument);
+    if (!size || *size < kPage || *size % kPage != 0)
+      throw std::runtime_error(
+          fmt::format("\"{}\" is no multiple of 4 KiB, such as 64KiB", argument));
+    sizes.push_back(*size);
+  }
+  if (sizes.empty()) sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+  print_floors(sizes, seconds);
   return 0;
 }
 
@@ -256,8 +304,12 @@ int run(int argc, char** argv) {
 }  // namespace echelon
 
 int main(int argc, char** argv) {
+  if (std::thread::hardware_concurrency() < 2) {
+    fmt::print(stderr, "floor: needs two cores, and this machine has one\n");
+    return echelon::kSkipped;
+  }
   try {
-    return echelon::run(argc, argv);
+    return echelon::run({argv + 1, argv + argc});
   } catch (const std::exception& e) {
     fmt::print(stderr, "floor: {}\n", e.what());
     return 1;
