@@ -6,8 +6,11 @@
 // that is best for it, with results in the cache or past it. Copied: each only copies its input to
 // its output, which is less than any allreduce can do. Line: a flag there and back, which tells
 // whether the two cores share a cache; on a virtual machine that can change from second to second.
-// Usage: floor [--quick] [bytes, such as 64KiB]... or floor line, which prints only that number.
 // Exits with 77, as a skipped test, where there is one core.
+//   floor [bytes, such as 64KiB]...
+//   floor line             prints only the line, ns
+//   floor places [bytes]   the staged floor while a line takes at most 300 ns, and while it does
+//   not
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -17,11 +20,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "lib/base/relax.h"
@@ -38,8 +44,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kBlocks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
 constexpr std::size_t kPiece = 8192;
-constexpr double kSeconds = 0.3;  // for one size of blocks
-constexpr double kQuick = 0.02;   // likewise, to be done while the cores are where they are
+constexpr double kSeconds = 0.3;          // for one size of blocks
+constexpr double kQuick = 0.02;           // likewise, to be done while the cores are where they are
+constexpr double kFar = 300e-9;           // a line there and back that takes longer
+constexpr int kRounds = 12, kFewest = 3;  // of what is measured for places; medians are of so many
 constexpr int kSkipped = 77;
 
 enum class Way { kStaged, kStreamed, kShared, kCopied };
@@ -84,11 +92,25 @@ struct Side {
   std::array<Buffer, 4> slots;  // two for what the other adds up, two for results
 };
 
-void bind(int core) {
+// The cores that this process may use, as it was started.
+std::vector<int> cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<int> found;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return found;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &allowed)) found.push_back(core);
+  return found;
+}
+
+// To the first or the second of them.
+void bind(int side) {
+  static const std::vector<int> kCores = cores();
   cpu_set_t one;
   CPU_ZERO(&one);
-  CPU_SET(core, &one);
-  sched_setaffinity(0, sizeof one, &one);  // where that is refused, as the kernel likes
+  CPU_SET(kCores.at(static_cast<std::size_t>(side)), &one);
+  if (sched_setaffinity(0, sizeof one, &one) != 0)
+    throw std::runtime_error("a thread could not be bound to a core");
 }
 
 class Pair {
@@ -100,7 +122,7 @@ class Pair {
   }
 
   // Seconds, the median of as many calls as take about `seconds`.
-  double measure(double seconds) {
+  double measure(double seconds = kSeconds) {
     const double once = run(3);
     return run(static_cast<int>(std::clamp(seconds / once, 5.0, 2000.0)));
   }
@@ -214,28 +236,29 @@ class Pair {
   std::array<std::unique_ptr<Side>, 2> sides_;
 };
 
-// Of one buffer's bytes, each number measured for about `seconds`.
-struct Floor {
-  std::size_t bytes;
-  double seconds;
+double measure(Way way, std::size_t bytes, std::size_t block) {
+  return std::min(Pair(way, bytes, block, false).measure(),
+                  Pair(way, bytes, block, true).measure());
+}
 
-  double of(Way way, std::size_t block) const {
-    return std::min(Pair(way, bytes, block, false).measure(seconds),
-                    Pair(way, bytes, block, true).measure(seconds));
-  }
+// None larger than a side's half but the first.
+std::vector<std::size_t> blocks(std::size_t bytes) {
+  std::vector<std::size_t> some;
+  for (const std::size_t block : kBlocks)
+    if (some.empty() || block <= bytes / 2) some.push_back(block);
+  return some;
+}
 
-  std::string best(Way way) const {
-    double least = 1e9;
-    std::size_t block_of_least = 0;
-    for (const std::size_t block : kBlocks) {
-      if (block_of_least != 0 && block > bytes / 2) break;
-      const double took = of(way, block);
-      if (took < least) block_of_least = std::min(block, bytes / 2);
-      least = std::min(least, took);
-    }
-    return fmt::format("{:12.1f} {:>10}", least * 1e6, format_size(block_of_least));
+std::string best(Way way, std::size_t bytes) {
+  double least = 1e9;
+  std::size_t of = 0;
+  for (const std::size_t block : blocks(bytes)) {
+    const double seconds = measure(way, bytes, block);
+    if (seconds < least) of = std::min(block, bytes / 2);
+    least = std::min(least, seconds);
   }
-};
+  return fmt::format("{:12.1f} {:>10}", least * 1e6, format_size(of));
+}
 
 // Seconds for a flag there and back, the median of some samples.
 double there_and_back() {
@@ -263,32 +286,46 @@ double there_and_back() {
   return times[kSamples / 2];
 }
 
-void print_floors(const std::vector<std::size_t>& sizes, double seconds) {
-  fmt::print("{:>8}", "size");
-  for (const char* way : {"staged", "streamed", "shared"})
-    fmt::print(" {:>12} {:>10}", fmt::format("{}, us", way), "block");
-  fmt::print(" {:>12} {:>9}\n", "copied, us", "line, ns");
-  for (const std::size_t size : sizes) {
-    const Floor floor{size, seconds};
-    fmt::print("{:>8}", format_size(size));
-    for (const Way way : {Way::kStaged, Way::kStreamed, Way::kShared})
-      fmt::print(" {}", floor.best(way));
-    fmt::print(" {:12.1f} {:9.0f}\n", floor.of(Way::kCopied, kPage) * 1e6, there_and_back() * 1e9);
-  }
+bool are_far() { return there_and_back() > kFar; }
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
 }
 
-int run(const std::vector<std::string_view>& arguments) {
-  if (arguments == std::vector<std::string_view>{"line"}) {
-    fmt::print("{:.0f}\n", there_and_back() * 1e9);
-    return 0;
+// The least of the medians for each size of blocks, with results in the cache and past it, near
+// and far; what is measured while the cores move is left out.
+void print_places(std::size_t bytes) {
+  std::map<std::tuple<bool, std::size_t, bool>, std::vector<double>> seen;
+  bool before = are_far();
+  for (int round = 0; round < kRounds; ++round)
+    for (const std::size_t block : blocks(bytes))
+      for (const bool past : {false, true}) {
+        const double seconds = Pair(Way::kStaged, bytes, block, past).measure(kQuick);
+        const bool after = are_far();
+        if (before == after) seen[{after, block, past}].push_back(seconds);
+        before = after;
+      }
+  std::array<double, 2> least{0, 0};  // 0: not seen
+  for (const auto& [where, seconds] : seen) {
+    if (std::ssize(seconds) < kFewest) continue;
+    double& of_place = least[std::get<0>(where) ? 1 : 0];
+    of_place = of_place == 0 ? median(seconds) : std::min(of_place, median(seconds));
   }
+  fmt::print("{:>8} {:12.1f} {:12.1f}\n", format_size(bytes), least[0] * 1e6, least[1] * 1e6);
+}
+
+void print_floors(std::size_t bytes) {
+  fmt::print("{:>8}", format_size(bytes));
+  for (const Way way : {Way::kStaged, Way::kStreamed, Way::kShared})
+    fmt::print(" {}", best(way, bytes));
+  fmt::print(" {:12.1f} {:9.0f}\n", measure(Way::kCopied, bytes, kPage) * 1e6,
+             there_and_back() * 1e9);
+}
+
+std::vector<std::size_t> sizes_of(std::span<char* const> arguments) {
   std::vector<std::size_t> sizes;
-  double seconds = kSeconds;
-  for (const std::string_view argument : arguments) {
-    if (argument == "--quick") {
-      seconds = kQuick;
-      continue;
-    }
+  for (const char* argument : arguments) {
     const auto size = parse_size(argument);
     if (!size || *size < kPage || *size % kPage != 0)
       throw std::runtime_error(
@@ -296,7 +333,28 @@ int run(const std::vector<std::string_view>& arguments) {
     sizes.push_back(*size);
   }
   if (sizes.empty()) sizes = {64 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
-  print_floors(sizes, seconds);
+  return sizes;
+}
+
+int run(std::span<char* const> arguments) {
+  if (cores().size() < 2) {
+    fmt::print(stderr, "floor: needs two cores, and may use one\n");
+    return kSkipped;
+  }
+  const std::string_view what = arguments.empty() ? "" : arguments[0];
+  if (what == "line" && arguments.size() == 1) {
+    fmt::print("{:.0f}\n", there_and_back() * 1e9);
+  } else if (what == "places") {
+    fmt::print("{:>8} {:>12} {:>12}\n", "size", "near, us", "far, us");
+    for (const std::size_t size : sizes_of(arguments.subspan(1))) print_places(size);
+  } else {
+    const auto sizes = sizes_of(arguments);
+    fmt::print("{:>8}", "size");
+    for (const char* way : {"staged", "streamed", "shared"})
+      fmt::print(" {:>12} {:>10}", fmt::format("{}, us", way), "block");
+    fmt::print(" {:>12} {:>9}\n", "copied, us", "line, ns");
+    for (const std::size_t size : sizes) print_floors(size);
+  }
   return 0;
 }
 
@@ -304,10 +362,6 @@ int run(const std::vector<std::string_view>& arguments) {
 }  // namespace echelon
 
 int main(int argc, char** argv) {
-  if (std::thread::hardware_concurrency() < 2) {
-    fmt::print(stderr, "floor: needs two cores, and this machine has one\n");
-    return echelon::kSkipped;
-  }
   try {
     return echelon::run({argv + 1, argv + argc});
   } catch (const std::exception& e) {
