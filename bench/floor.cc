@@ -8,9 +8,8 @@
 // whether the two cores share a cache; on a virtual machine that can change from second to second.
 // Exits with 77, as a skipped test, where there is one core.
 //   floor [bytes, such as 64KiB]...
-//   floor line             prints only the line, ns
-//   floor places [bytes]   the staged floor while a line takes at most 300 ns, and while it does
-//   not
+//   floor line              the line alone: ns, and "near", or "far" where it takes more than 300
+//   floor places [bytes]... the staged floor near and far; 0.0: too seldom there
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -28,6 +27,7 @@
 #include <string_view>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "lib/base/relax.h"
@@ -113,6 +113,11 @@ void bind(int side) {
     throw std::runtime_error("a thread could not be bound to a core");
 }
 
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
 class Pair {
  public:
   // `past`: the results go past the cache.
@@ -147,8 +152,7 @@ class Pair {
     std::thread other(rank, 1);
     rank(0);
     other.join();
-    std::ranges::nth_element(times, times.begin() + calls / 2);
-    return times[calls / 2];
+    return median(std::move(times));
   }
 
   void copy(int me) {
@@ -272,26 +276,20 @@ double there_and_back() {
     }
   });
   bind(0);
-  std::array<double, kSamples> times;
+  std::vector<double> times;
   for (std::uint64_t sample = 0, i = 0; sample < kSamples; ++sample) {
     const auto begin = Clock::now();
     for (const std::uint64_t end = i + kTimes; i < end;) {
       flags[0].raise(++i);
       flags[1].wait_for(i);
     }
-    times[sample] = std::chrono::duration<double>(Clock::now() - begin).count() / kTimes;
+    times.push_back(std::chrono::duration<double>(Clock::now() - begin).count() / kTimes);
   }
   other.join();
-  std::ranges::nth_element(times, times.begin() + kSamples / 2);
-  return times[kSamples / 2];
+  return median(std::move(times));
 }
 
 bool are_far() { return there_and_back() > kFar; }
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2));
-  return values[values.size() / 2];
-}
 
 // The least of the medians for each size of blocks, with results in the cache and past it, near
 // and far; what is measured while the cores move is left out.
@@ -343,7 +341,8 @@ int run(std::span<char* const> arguments) {
   }
   const std::string_view what = arguments.empty() ? "" : arguments[0];
   if (what == "line" && arguments.size() == 1) {
-    fmt::print("{:.0f}\n", there_and_back() * 1e9);
+    const double seconds = there_and_back();
+    fmt::print("{:.0f} {}\n", seconds * 1e9, seconds > kFar ? "far" : "near");
   } else if (what == "places") {
     fmt::print("{:>8} {:>12} {:>12}\n", "size", "near, us", "far, us");
     for (const std::size_t size : sizes_of(arguments.subspan(1))) print_places(size);

@@ -2,9 +2,11 @@
 """Echelon and its peers on the same shape, collective and sizes, in turns. A shape is a number of ranks
 on this host ("2"), a virtual cluster ("4x2:1gbit"), or one whose ranks are dealt out over the hosts
 ("4x2:1gbit, ranks by host"). Every run gives rows as `echelon perf --format json` writes them."""
+import argparse
 import json
 import math
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import tempfile
 BUILD = "build/bench"
 ECHELON = "build/echelon"
 KIB, MIB = 1 << 10, 1 << 20
+UNITS = {"": 1, "K": KIB, "M": MIB}
 BY_HOST = ", ranks by host"
 LONGEST = 3600  # s for one run, where nothing else is said
 ENDING = 60  # s in which a run that is told to end does so
@@ -192,6 +195,17 @@ def median_of(rows, key="time_us"):
 
 def spread(values):
     return f"{statistics.median(values):.4g} ({min(values):.4g}–{max(values):.4g})"
+
+
+def sizes_of(text):
+    """Bytes of "4,64K,16M", for argparse."""
+    sizes = []
+    for word in text.split(","):
+        match = re.fullmatch(r"(\d+)([KM]?)", word)
+        if not match or int(match[1]) == 0:
+            raise argparse.ArgumentTypeError(f'"{word}" is no size; expected such as 4, 64K, 16M')
+        sizes.append(int(match[1]) * UNITS[match[2]])
+    return sizes
 
 
 def size_text(size):
