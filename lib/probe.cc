@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "lib/base/pages.h"
 #include "lib/base/time.h"
 #include "lib/introduction.h"
 
@@ -130,8 +131,7 @@ class PairProbe {
 };
 
 // One allreduce on lane 0.
-double allreduce_time(GroupEngine& group, std::vector<std::byte>& data, std::size_t bytes,
-                      Waiting& waiting) {
+double allreduce_time(GroupEngine& group, const Pages& data, std::size_t bytes, Waiting& waiting) {
   const GroupPart part{0, 0, bytes, 0};
   const GroupWork work{
       GroupAction::kAllreduce, ECH_UINT8, ECH_MAX, data.data(), data.data(), {&part, 1}};
@@ -143,7 +143,8 @@ double allreduce_time(GroupEngine& group, std::vector<std::byte>& data, std::siz
 }
 
 MeasuredLink group_link(GroupEngine& group, int members, Waiting& waiting) {
-  std::vector<std::byte> data(kGroupBytes);
+  const Pages data(kGroupBytes);
+  std::fill_n(data.data(), data.size(), std::byte{});  // so that no time is that of new pages
   std::vector<double> small, large;
   for (int i = 0; i < kRounds; ++i) small.push_back(allreduce_time(group, data, 8, waiting));
   for (int i = 0; i < 3; ++i) large.push_back(allreduce_time(group, data, kGroupBytes, waiting));

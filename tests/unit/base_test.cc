@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <new>
+#include <vector>
 
 #include "lib/base/bytes.h"
 #include "lib/base/dtype.h"
 #include "lib/base/error.h"
 #include "lib/base/file.h"
+#include "lib/base/pages.h"
 
 namespace echelon {
 namespace {
@@ -74,6 +80,27 @@ TEST(Dtype, NamesParseBack) {
   EXPECT_EQ(parse_dtype("float"), ECH_FLOAT32);
   EXPECT_FALSE(parse_dtype("f128"));
 }
+
+// Pages that are present, of all that hold `pages`.
+std::size_t present(const Pages& pages) {
+  const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> states((pages.size() + page - 1) / page);
+  EXPECT_EQ(mincore(pages.data(), pages.size(), states.data()), 0);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(states, [](unsigned char state) { return (state & 1) != 0; }));
+}
+
+TEST(Pages, AreZeroAndTakeRoomOnlyWhereTheyAreTouched) {
+  const Pages pages(100'000);
+  EXPECT_EQ(pages.size(), 100'000u);
+  EXPECT_EQ(present(pages), 0u);
+  pages.data()[50'000] = std::byte{1};
+  EXPECT_GE(present(pages), 1u);
+  EXPECT_LT(present(pages), 20u);  // the kernel may give several at once
+  EXPECT_EQ(pages.data()[99'999], std::byte{0});
+}
+
+TEST(Pages, ThatCannotBeAreAnError) { EXPECT_THROW(Pages(SIZE_MAX / 2), std::bad_alloc); }
 
 }  // namespace
 }  // namespace echelon

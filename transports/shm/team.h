@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/base/pages.h"
 #include "transports/shm/bell.h"
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/segment.h"
@@ -32,7 +33,7 @@ class Team {
   const KnownWays known;  // from the start
   const std::vector<Segment> segments;
   PeerMemory memory;
-  std::vector<std::byte> scratch;
+  const Pages scratch;            // for what is read of others
   std::uint64_t bytes_taken = 0;  // from others
 
   // Set when a lane could not read a member's memory.
