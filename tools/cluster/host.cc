@@ -45,9 +45,10 @@ void mount_sysfs() {
 }
 
 void set_network_defaults() {
-  // Linux's own, not what this machine has chosen. Stays as it is where there is no cubic, or where
-  // it is not among those allowed.
-  std::ofstream("/proc/sys/net/ipv4/tcp_congestion_control") << "cubic";
+  // Linux's own, not what this machine has chosen: cubic, or, where namespaces may not have that,
+  // reno, which is in every kernel and always allowed.
+  for (const char* name : {"reno", "cubic"})
+    std::ofstream("/proc/sys/net/ipv4/tcp_congestion_control") << name;
   // Two NICs of one host share a switch: each must answer for its own address only.
   write_file("/proc/sys/net/ipv4/conf/all/arp_ignore", "1");
   write_file("/proc/sys/net/ipv4/conf/all/arp_announce", "2");
