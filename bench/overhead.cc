@@ -91,7 +91,6 @@ void print_costs(const ech::Communicator& comm, int operations, const Costs& cos
              allowed(comm));
   fmt::print("and of shared memory, divided      {:8.0f} KiB\n", costs.shared);
   fmt::print("{} operations more keep       {:8.0f} KiB\n", operations, costs.growth);
-  std::fflush(stdout);  // too much of it ends the job
 }
 
 // Whether own memory is within its limit.
@@ -117,6 +116,7 @@ bool measure(int operations) {
   print_costs(comm, operations, costs);
   more.clear();
   measure_idleness(comm);
+  std::fflush(stdout);  // before another rank that finds too much ends the job
   return costs.own <= allowed(comm);
 }
 
@@ -124,6 +124,10 @@ bool measure(int operations) {
 
 int main(int argc, char** argv) {
   try {
+    if (memory().own == 0) {
+      fmt::print(stderr, "this kernel does not tell Pss_Anon in /proc/self/smaps_rollup\n");
+      return 77;
+    }
     return measure(argc > 1 ? std::atoi(argv[1]) : 100'000) ? 0 : 1;
   } catch (const std::exception& e) {
     fmt::print(stderr, "{}\n", e.what());

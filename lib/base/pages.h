@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory of whole pages with an owner, zero at first. It takes room only where it is touched, and
-// all of it goes back to the system, which holds for neither of what an allocator hands out: that
-// may lie where something else was, and lie idle after.
+// goes back to the system with its owner. Neither holds for what an allocator hands out: that may
+// have been touched before, and is kept when it is freed.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ void mount_sysfs() {
 
 void set_network_defaults() {
   // Linux's own, not what this machine has chosen: cubic, or, where namespaces may not have that,
-  // reno, which is in every kernel and always allowed.
+  // reno, which is in every kernel. Stays as it is where that is not allowed either.
   for (const char* name : {"reno", "cubic"})
     std::ofstream("/proc/sys/net/ipv4/tcp_congestion_control") << name;
   // Two NICs of one host share a switch: each must answer for its own address only.

@@ -97,7 +97,7 @@ std::string congestion_control() {
 // When a connection breaks while a zero-copy send over TCP is under way, UCX 1.13 ends that send
 // twice and dies of an assertion (uct_iface.h, comp->count > 0): one rank's death would be that of
 // its neighbours. So bytes are copied, in pieces of a measured size (docs/transports.md), and the
-// buffers for them are made one at a time, not eight: Not where there are RDMA devices: up to UCX
+// buffers for them are made one at a time, not eight. Not where there are RDMA devices: up to UCX
 // 1.16 a setting goes to all transports that know it, and theirs register every lot they make.
 void copy_in_pieces(Settings& settings, bool large_fit) {
   settings.set("ZCOPY_THRESH", "inf");
