@@ -29,16 +29,9 @@ std::string ControlWatch::waiting(std::chrono::nanoseconds since) {
   return why;
 }
 
-// Other failures name a rank already: the one that is gone, or is waited for.
 void ControlWatch::report(const Error& error) noexcept {
-  const ech_status code = error.code();
-  const bool own = code == ECH_ERR_SYSTEM || code == ECH_ERR_NO_MEMORY || code == ECH_ERR_INTERNAL;
-  if (!own) return control_.fail(error);
-  try {
-    control_.fail({code, fmt::format("{}: {}", rank_names_[control_.rank()], error.what())});
-  } catch (const std::exception&) {
-    control_.fail(error);  // no memory for more
-  }
+  if (names_no_rank(error)) return fail_as(rank_names_[control_.rank()], error, control_);
+  control_.fail(error);
 }
 
 // What was sent by a NIC that has vanished is lost, and nothing says so: who waits looks. One that
@@ -55,6 +48,20 @@ void ControlWatch::look_for_lost_nics(std::chrono::nanoseconds since) {
     return control_.fail(
         {ECH_ERR_PEER, fmt::format("{} has lost its network interface {}, which is {}",
                                    rank_names_[control_.rank()], nic, what)});
+  }
+}
+
+bool names_no_rank(const Error& error) {
+  const ech_status code = error.code();
+  return code == ECH_ERR_SYSTEM || code == ECH_ERR_NO_MEMORY || code == ECH_ERR_UNSUPPORTED ||
+         code == ECH_ERR_INTERNAL;
+}
+
+void fail_as(const std::string& rank, const Error& error, Control& control) noexcept {
+  try {
+    control.fail({error.code(), fmt::format("{}: {}", rank, error.what())});
+  } catch (const std::exception&) {
+    control.fail(error);  // no memory for more
   }
 }
 

@@ -49,6 +49,14 @@ class ControlWatch final : public Watch {
   std::chrono::nanoseconds look_at_{};      // and when the NICs are looked at
 };
 
+// Whether it is this rank's own trouble. Other failures name a rank already: the one that is gone,
+// or is waited for.
+bool names_no_rank(const Error& error);
+
+// Ends the communicator on every rank with what has befallen this one, "rank 3 on hostB (pid 12)",
+// unless it has failed before.
+void fail_as(const std::string& rank, const Error& error, Control& control) noexcept;
+
 // What is known of another rank's end may be less here than where it was found. Waits a moment for
 // the news and throws them; returns when none come.
 void await_failure(Control& control);

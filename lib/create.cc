@@ -57,11 +57,18 @@ class Creation {
       if (control_ == nullptr) throw;
       if (e.code() == ECH_ERR_INVALID) say_goodbye();
       if (e.code() == ECH_ERR_PEER) await_failure(*control_);
+      if (names_no_rank(e)) fail_as(own_name(), e, *control_);
       throw;
     }
   }
 
  private:
+  std::string own_name() const {
+    const auto rank = static_cast<std::size_t>(control_->rank());
+    const std::vector<std::string>& names = parts_.rank_names;
+    return rank < names.size() ? names[rank] : fmt::format("rank {}", rank);
+  }
+
   std::unique_ptr<Communicator> make() {
     if (!options_.algorithm.empty()) parse_recipe(options_.algorithm);
     discover();

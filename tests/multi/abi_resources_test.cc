@@ -115,6 +115,24 @@ TEST(Resources, DescriptorsOverSharedMemory) {
   }
 }
 
+// A rank that has joined, and cannot go on, tells the others why before it leaves.
+TEST(Resources, WhatARankLacksAtCreationAllAreTold) {
+  int told = 0;
+  for (int more = 3; more <= 12; ++more) {
+    SCOPED_TRACE(more);
+    const World world;
+    run_processes(kRanks, [&](int rank) {
+      if (rank == 1) limit(RLIMIT_NOFILE, next_descriptor() + more);
+      const auto text = failure_of(world, rank, nullptr, 1000);
+      if (rank == 1 || !text) return;
+      EXPECT_NE(text->find("rank 1"), std::string::npos) << *text;
+      if (text->find("ulimit -n") != std::string::npos) ++world.counter();
+    });
+    told += world.counter();
+  }
+  EXPECT_GT(told, 0);
+}
+
 TEST(Resources, DescriptorsOverMessages) {
   for (int more : {3, 4, 6, 8, 12, 16, 24, 32, 64, 80}) {
     SCOPED_TRACE(more);
