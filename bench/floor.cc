@@ -42,6 +42,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSlot = 512 << 10;
 constexpr std::size_t kBlocks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
 constexpr std::size_t kPiece = 8192;
 constexpr double kSeconds = 0.3;          // for one size of blocks
@@ -86,9 +87,24 @@ struct Side {
   Side(std::size_t bytes, std::size_t block)
       : input(bytes),
         output(bytes),
-        slots{Buffer(block), Buffer(block), Buffer(block), Buffer(block)} {}
+        block(block),
+        places(std::max<std::size_t>(1, kSlot / block)),
+        slots{Buffer(places * block), Buffer(places * block), Buffer(places * block),
+              Buffer(places * block)} {}
+
+  // Small blocks go on from place to place: a slot that the other has not read lately is quicker.
+  std::byte* slot(std::uint64_t round) const { return place(0, round); }
+  std::byte* result(std::uint64_t round) const { return place(2, round); }
+
   Flag staged, reduced, finished;
   Buffer input, output;
+
+ private:
+  std::byte* place(std::size_t first, std::uint64_t round) const {
+    return slots[first + round % 2].at(round / 2 % places * block);
+  }
+
+  const std::size_t block, places;
   std::array<Buffer, 4> slots;  // two for what the other adds up, two for results
 };
 
@@ -185,7 +201,7 @@ class Pair {
     const std::size_t at = offset(round, begin);
     if (round >= 2) other.finished.wait_for(round - 1);
     if (way_ != Way::kShared)
-      shm::deliver(mine.slots[round % 2].at(0), mine.input.at((1 - me) * half_ + at), bytes(at),
+      shm::deliver(mine.slot(round), mine.input.at((1 - me) * half_ + at), bytes(at),
                    way_ == Way::kStreamed);
     mine.staged.raise(round + 1);
   }
@@ -194,9 +210,8 @@ class Pair {
     Side &mine = *sides_[me], &other = *sides_[1 - me];
     const std::size_t at = offset(round, begin), where = me * half_ + at;
     const bool slots = way_ != Way::kShared;
-    std::byte* const result = slots ? mine.slots[2 + round % 2].at(0) : mine.output.at(where);
-    const Addends in{mine.input.at(where),
-                     slots ? other.slots[round % 2].at(0) : other.input.at(where)};
+    std::byte* const result = slots ? mine.result(round) : mine.output.at(where);
+    const Addends in{mine.input.at(where), slots ? other.slot(round) : other.input.at(where)};
     other.staged.wait_for(round + 1);
     if (way_ == Way::kStreamed)
       add_past_cache(in, result, mine.output.at(where), bytes(at));
@@ -229,7 +244,7 @@ class Pair {
     const std::size_t at = offset(round, begin), where = (1 - me) * half_ + at;
     other.reduced.wait_for(round + 1);
     const std::byte* const result =
-        way_ != Way::kShared ? other.slots[2 + round % 2].at(0) : other.output.at(where);
+        way_ != Way::kShared ? other.result(round) : other.output.at(where);
     shm::deliver(mine.output.at(where), result, bytes(at), past_);
     mine.finished.raise(round + 1);
   }

@@ -31,7 +31,7 @@ struct GroupPart {
 };
 
 // What one member contributes to a call. The same on all members but for the two pointers and,
-// where a member owns no part, their use; and for `buffers`, `lanes` and `last`.
+// where a member owns no part, their use; and for `buffers` and `last`.
 //  kReduceScatter  at each owner: output part = op over members of their input part.
 //                  input == output is allowed (with equal offsets): other members' inputs are
 //                  then left unspecified only in the parts that the member owns. Who owns none
@@ -57,7 +57,7 @@ struct GroupWork {
   // the caller's buffers, the lanes that its calls use, and whether this call's outputs are not
   // read again before it ends.
   std::size_t buffers = 0;  // 0: the operation is this call
-  int lanes = 1;
+  int lanes = 1;            // also what others of the operation's kind use, in turns
   bool last = true;
 };
 

@@ -311,9 +311,10 @@ void Engine::start_direct(const Task& task, int lane) {
   const Call& call = task.program->steps.front().calls.front();
   direct_parts_.clear();
   for (const Part& part : call.parts) direct_parts_.push_back(block_of(task, part));
-  parts_.group->start(lane, {call.action, task.dtype, task.op, task.input, task.output,
-                             direct_parts_, task.signature.fingerprint(), next_turn_++,
-                             call.members, 0, 1, !divides_directly(task)});
+  parts_.group->start(lane,
+                      {call.action, task.dtype, task.op, task.input, task.output, direct_parts_,
+                       task.signature.fingerprint(), next_turn_++, call.members, 0,
+                       static_cast<int>(lanes_for(*task.program)), !divides_directly(task)});
 }
 
 void Engine::run_direct(const Task& task) {

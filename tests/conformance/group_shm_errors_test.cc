@@ -348,6 +348,32 @@ TEST(Rounds, StayInTheCache) {
       512u << 10);
 }
 
+// KiB, in slots of 512: how many places small rounds go through.
+TEST(Rounds, GoFromPlaceToPlace) {
+  const auto places = [](std::size_t round, int members, int lanes, std::size_t slot = 512) {
+    return shm::places_in_slot({round << 10, members, lanes}, slot << 10).count;
+  };
+  EXPECT_EQ(places(1, 2, 1), 16u);
+  EXPECT_EQ(places(64, 2, 1), 8u);
+  EXPECT_EQ(places(96, 2, 1), 4u) << "a power of two of them";
+  EXPECT_EQ(places(512, 2, 1), 1u);
+  EXPECT_EQ(places(64, 2, 1, 128), 2u) << "a small cache";
+  EXPECT_EQ(places(16, 2, 8), 8u) << "other lanes are other places";
+  EXPECT_EQ(places(16, 2, 64), 1u);
+  EXPECT_EQ(places(64, 4, 1), 4u);
+  EXPECT_EQ(places(64, 8, 1), 1u);
+  EXPECT_EQ(places(64, 256, 8), 1u);
+}
+
+TEST(Rounds, KeepTheirPlaceWithinTheSlot) {
+  const shm::Places places = shm::places_in_slot({96 << 10, 2, 1}, 512 << 10);
+  EXPECT_EQ(places.at(0), places.at(1)) << "slots of either parity";
+  EXPECT_NE(places.at(0), places.at(2));
+  EXPECT_EQ(places.at(0), places.at(8));
+  for (std::uint64_t round = 0; round < 100; ++round)
+    EXPECT_LE(places.at(round) + (96 << 10), std::size_t{512} << 10);
+}
+
 TEST(Rounds, AreTwoOfWhatIsNotEven) {
   for (const std::size_t share : {16385, 20000, 30001}) {
     const shm::Question call{GroupAction::kAllreduce, 8 * share, 8, false};

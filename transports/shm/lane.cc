@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "transports/shm/rounds.h"
-
 namespace echelon::shm {
 
 Lane::Lane(Team& team, Bell& bell, const Thresholds& thresholds, int index)
@@ -97,13 +95,19 @@ void Lane::plan() {
   show();
   const std::size_t slot = team_.segments[0].shape().slot_bytes;
   const Question call{work_.action, total_, team_.size(), variant_ == Variant::kRead};
-  chunk_ = block_ =
-      block_of_round(call, variant_, largest_share(), slot_in_use(call, thresholds_, slot));
+  const bool one_shot = variant_ == Variant::kOneShot;
+  const std::size_t largest = one_shot ? total_ : largest_share();
+  const std::size_t in_use = slot_in_use(call, thresholds_, slot);
+  chunk_ = block_ = std::min(block_of_round(call, variant_, largest_share(), in_use),
+                             line_multiple(largest + kLine - 1));
+  const bool one_in_slot = one_shot || work_.action == GroupAction::kAllgather;
+  places_ = places_in_slot(
+      {one_in_slot ? block_ : block_ * team_.size(), team_.size(), work_.lanes}, in_use);
+  take_pages();
   if (variant_ == Variant::kRead) {
     block_ = line_multiple(thresholds_.read_block);
     chunk_ = line_multiple(std::min(slot, team_.scratch.size() / team_.size()));
   }
-  const std::size_t largest = variant_ == Variant::kOneShot ? total_ : largest_share();
   end_ = begin_ + std::max<std::uint64_t>(1, largest / block_ + (largest % block_ != 0));
 }
 
@@ -204,6 +208,18 @@ bool Lane::is_in_place() const {
     const bool own = work_.action == GroupAction::kAllreduce || part.owner == team_.self;
     return own && work_.input + part.input_offset == work_.output + part.output_offset;
   });
+}
+
+// Of all places, when they are first used: one by one costs more than to copy what goes there.
+void Lane::take_pages() {
+  const std::size_t bytes = places_.count * places_.bytes;
+  if (places_.count == 1) return;
+  const bool stages = stages_ && own_.input.where == Shown::kSlot;
+  if (stages && bytes > input_pages_)
+    team_.segments[team_.self].take_input_pages(index_, input_pages_ = bytes);
+  const bool results = gathers() && reduces() && own_.output.where == Shown::kSlot;
+  if (results && bytes > result_pages_)
+    team_.segments[team_.self].take_result_pages(index_, result_pages_ = bytes);
 }
 
 // Decides how the others read our memory: in place when it is shared, else by the kernel or not.

@@ -52,6 +52,7 @@
 #include "transports/shm/choose.h"
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/pieces.h"
+#include "transports/shm/rounds.h"
 #include "transports/shm/segment.h"
 #include "transports/shm/team.h"
 #include "transports/shm/way_trial.h"
@@ -119,6 +120,7 @@ class Lane {
   int owners() const;  // who own something
   void share();
   void plan();
+  void take_pages();
   bool is_in_place() const;
   void show();
   void decide_streaming();
@@ -169,6 +171,13 @@ class Lane {
     return variant_ == Variant::kOneShot || work_.action != GroupAction::kAllgather;
   }
   Region region(int owner, std::uint64_t round) const;
+  // What `member` stages in a round, or has reduced.
+  std::byte* input_of(int member, std::uint64_t round) const {
+    return team_.segments[member].input_slot(index_, parity(round)) + places_.at(round);
+  }
+  std::byte* result_of(int member, std::uint64_t round) const {
+    return team_.segments[member].result_slot(index_, parity(round)) + places_.at(round);
+  }
   LaneLines& lines(int member) const { return *lines_[member]; }
   // What a ready line shows in a round: its number, and what the call is.
   std::uint64_t flag(std::uint64_t round) const {
@@ -207,10 +216,13 @@ class Lane {
   ShownPair own_;                  // how the others read our memory
   std::size_t total_ = 0;          // bytes of the call
   std::size_t block_ = 0;          // bytes of one owner in one round
-  std::size_t chunk_ = 0;          // bytes of one owner reduced in one step
-  std::uint64_t begin_ = 0;        // first round of the call
-  std::uint64_t end_ = 0;          // one past its last
-  std::uint64_t staged_ = 0;       // rounds staged, reduced, gathered, ever
+  Places places_;                  // of its rounds in the slots
+  std::size_t input_pages_ = 0;    // bytes of our slots that have been taken
+  std::size_t result_pages_ = 0;
+  std::size_t chunk_ = 0;     // bytes of one owner reduced in one step
+  std::uint64_t begin_ = 0;   // first round of the call
+  std::uint64_t end_ = 0;     // one past its last
+  std::uint64_t staged_ = 0;  // rounds staged, reduced, gathered, ever
   std::uint64_t reduced_ = 0;
   std::uint64_t gathered_ = 0;
   std::uint64_t known_finished_ = 0;  // all members have finished at least this

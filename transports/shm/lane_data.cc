@@ -42,7 +42,7 @@ void Lane::put(const Region& from, std::byte* slot) {
 
 void Lane::stage() {
   ReadyLine& line = lines(team_.self).ready[parity(staged_)];
-  std::byte* slot = team_.segments[team_.self].input_slot(index_, parity(staged_));
+  std::byte* slot = input_of(team_.self, staged_);
   const bool told = tells_staging();
   const auto began = told ? Clock::now() : Clock::time_point();
   const bool whole = variant_ == Variant::kOneShot || work_.action == GroupAction::kAllgather;
@@ -106,7 +106,7 @@ bool Lane::streams(const Piece& piece) const { return streaming_ && piece.bytes 
 // Reduces `region` of all members, which is at slot_at in their slots.
 void Lane::reduce_region(const Region& region, std::size_t slot_at) {
   const bool to_slot = gathers() && own_.output.where == Shown::kSlot;
-  std::byte* result = team_.segments[team_.self].result_slot(index_, parity(reduced_));
+  std::byte* result = result_of(team_.self, reduced_);
   pieces(work_.parts, region, [&](const Piece& piece) {
     for (int m = 0; m < team_.size(); ++m) sources_[m] = fetch_input(m, piece, slot_at);
     if (team_.failure == ECH_OK)
@@ -146,8 +146,7 @@ const std::byte* Lane::fetch_input(int member, const Piece& piece, std::size_t s
   if (member == team_.self) return work_.input + piece.input_offset;
   const std::size_t at = slot_at + piece.position;
   const Shown from = announced(member, reduced_).memory.input;
-  if (from.where == Shown::kSlot)
-    return team_.segments[member].input_slot(index_, parity(reduced_)) + at;
+  if (from.where == Shown::kSlot) return input_of(member, reduced_) + at;
   if (from.where != Shown::kAddress) return map(member, from, {piece.input_offset, piece.bytes});
   std::byte* scratch = team_.scratch.data() + member * chunk_ + piece.position;
   const ech_status status =
@@ -208,10 +207,8 @@ void Lane::fetch_output(int owner, const Piece& piece, std::size_t slot_at) {
   const ShownPair pair = announced(owner, gathered_).memory;
   const Shown& from = reduces() ? pair.output : pair.input;
   const std::size_t offset = reduces() ? piece.output_offset : piece.input_offset;
-  const Segment& segment = team_.segments[owner];
   if (from.where == Shown::kSlot) {
-    const std::byte* slot = reduces() ? segment.result_slot(index_, parity(gathered_))
-                                      : segment.input_slot(index_, parity(gathered_));
+    const std::byte* slot = reduces() ? result_of(owner, gathered_) : input_of(owner, gathered_);
     return deliver(out, slot + slot_at + piece.position, piece.bytes, streams(piece));
   }
   if (from.where == Shown::kAddress) {

@@ -2,6 +2,7 @@
 #include "transports/shm/rounds.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "transports/shm/segment.h"
 
@@ -27,6 +28,11 @@ constexpr std::size_t kCutFrom = 32 << 10, kRoundOfOneOwner = 64 << 10;
 // slots for more than two".
 constexpr std::size_t kShareOfPair = 64, kShareOfMore = 32;
 constexpr std::size_t kLeastInUse = 64 << 10;
+
+// What was written is to leave a second-level cache, and to stay in the third: in the slots of one
+// parity and direction, for each member and other member, of all lanes that are used in turns.
+// Measured: bench/RESULTS.md, "from place to place".
+constexpr std::size_t kMostPlaces = 16, kInPlaces = 4 << 20;
 
 // The smallest block of which two hold so many bytes.
 std::size_t half_of(std::size_t bytes) { return line_multiple((bytes + 1) / 2 + kLine - 1); }
@@ -63,6 +69,13 @@ std::size_t block_of_round(const Question& call, Variant variant, std::size_t sh
   const std::size_t half = line_multiple(block / 2);
   if (call.members <= 2 || share < kTwoRoundsFrom) return half;
   return std::min(half, half_of(share));
+}
+
+Places places_in_slot(const RoundInSlot& round, std::size_t in_use) {
+  const auto members = static_cast<std::size_t>(round.members);
+  const auto lanes = static_cast<std::size_t>(round.lanes);
+  const std::size_t fit = std::min(in_use, kInPlaces / (members * members * lanes)) / round.bytes;
+  return {std::bit_floor(std::clamp(fit, std::size_t{1}, kMostPlaces)), round.bytes};
 }
 
 }  // namespace echelon::shm

@@ -98,6 +98,11 @@ std::byte* Segment::slot(int lane, int index) const {
   return base_ + shape_.control_bytes() + (std::size_t(lane) * 4 + index) * shape_.slot_bytes;
 }
 
+void Segment::take_pages(int lane, int first, std::size_t bytes) const {
+  for (int index = first; index < first + 2; ++index)
+    madvise(slot(lane, index), bytes, MADV_POPULATE_WRITE);
+}
+
 std::string host_identity() {
   std::string text = read_file("/proc/sys/kernel/random/boot_id");
   while (!text.empty() && text.back() == '\n') text.pop_back();

@@ -93,7 +93,13 @@ class Segment {
   std::byte* input_slot(int lane, int parity) const { return slot(lane, parity); }
   std::byte* result_slot(int lane, int parity) const { return slot(lane, 2 + parity); }
 
+  // Takes the pages of the first bytes of a lane's slots, of inputs or of results, all at once.
+  // Where the kernel cannot (Linux before 5.14), each is taken when it is first written to.
+  void take_input_pages(int lane, std::size_t bytes) const { take_pages(lane, 0, bytes); }
+  void take_result_pages(int lane, std::size_t bytes) const { take_pages(lane, 2, bytes); }
+
  private:
+  void take_pages(int lane, int first, std::size_t bytes) const;
   static Segment map(Fd fd, const SegmentShape& shape);
   std::byte* slot(int lane, int index) const;
 
