@@ -14,6 +14,7 @@ namespace {
 using Time = WayTrial::Time;
 
 constexpr TrialCall kSmall{GroupAction::kAllreduce, 64 << 10};
+constexpr TrialCall kMedium{GroupAction::kAllreduce, 256 << 10};
 constexpr TrialCall kLarge{GroupAction::kAllreduce, 4 << 20};
 constexpr Time kLong{1000}, kShort{500};
 
@@ -132,8 +133,8 @@ TEST(WayTrial, HasFoundItsPartOfAllCallsByThen) {
 TEST(WayTrial, IsGivenUpWhenItsCallsDoNotCome) {
   WayTrial trial(0);
   EXPECT_EQ(ways(trial, kSmall, 3), "uuu");
-  EXPECT_EQ(ways(trial, kLarge, 64), std::string(64, '.'));
-  EXPECT_EQ(ways(trial, kLarge, 5), "uuooo");
+  EXPECT_EQ(ways(trial, kMedium, 64), std::string(64, '.'));
+  EXPECT_EQ(ways(trial, kMedium, 5), "uuuuo");
 }
 
 TEST(WayTrial, GoesOnAmongManyOtherCalls) {
@@ -141,9 +142,24 @@ TEST(WayTrial, GoesOnAmongManyOtherCalls) {
   std::string seen;
   for (int i = 0; i < 7; ++i) {
     seen += ways(trial, kSmall, 1);
-    EXPECT_EQ(ways(trial, kLarge, 60), std::string(60, '.')) << i;
+    EXPECT_EQ(ways(trial, kMedium, 60), std::string(60, '.')) << i;
   }
   EXPECT_EQ(seen + ways(trial, kSmall, 1), "uuuuoooo");
+}
+
+// There may be few of them.
+TEST(WayTrial, OfLargeCallsDoesNotWaitForASmallerOne) {
+  WayTrial trial(0);
+  const TrialCall larger{kLarge.action, 16 * kLarge.bytes};
+  EXPECT_EQ(ways(trial, kSmall, 3), "uuu");
+  EXPECT_EQ(ways(trial, kLarge, 3), "uuo");
+  EXPECT_EQ(ways(trial, larger, 1), "u");
+  EXPECT_EQ(ways(trial, kLarge, 1), ".") << "the larger goes on";
+  EXPECT_EQ(ways(trial, larger, 8), "uoooouu.");
+  EXPECT_EQ(ways(trial, kLarge, 8), "uuoooouu");
+  EXPECT_EQ(ways(trial, kSmall, 1), "u");
+  EXPECT_EQ(ways(trial, larger, 1), ".") << "is known, and ends nothing";
+  EXPECT_EQ(ways(trial, kSmall, 3), "uuu");
 }
 
 TEST(TrialClass, HasSizesUpToFourTimesThoseBefore) {

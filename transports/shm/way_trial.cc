@@ -19,7 +19,8 @@ constexpr int kLanes = 2;
 // Such a lane makes so many trials of a class one after another, then one in so many calls.
 constexpr int kTrialsAtOnce = 2, kPause = 256;
 
-// A trial whose calls do not come any more is given up after so many others.
+// A trial whose calls do not come any more is given up after so many others. Of large ones there
+// may never be so many, and they lose most: they do not wait for the end of a smaller one's.
 constexpr int kMostOthers = 64;
 
 constexpr int kKept = 8;    // findings of a class
@@ -66,9 +67,10 @@ std::optional<bool> WayTrial::begin(const TrialCall& call) {
     others_ = 0;
     return goes_other();
   }
-  if (tried_ && ++others_ > kMostOthers) tried_.reset();
-  if (tried_) return std::nullopt;
   Class& own = classes_[trial_class(call)];
+  const bool first = own.pause == 0 && call.bytes >= kLarge && tried_ && tried_->bytes < call.bytes;
+  if (first || (tried_ && ++others_ > kMostOthers)) tried_.reset();
+  if (tried_) return std::nullopt;
   if (own.pause > 0) {
     --own.pause;
     return std::nullopt;
