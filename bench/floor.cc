@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The floor of an allreduce of f32 between two ranks of a host: two threads, each bound to a core,
 // that copy and add with the library's kernels and tell each other by flags. Staged: the other's
-// buffers cannot be read, and everything goes through slots. Streamed: the same, but slots are
-// written past the cache. Shared: the other's buffers can be read. Each number is of the block size
-// that is best for it, with results in the cache or past it. Copied: each only copies its input to
-// its output, which is less than any allreduce can do. Line: a flag there and back, which tells
-// whether the two cores share a cache; on a virtual machine that can change from second to second.
-// Exits with 77, as a skipped test, where there is one core.
+// buffers cannot be read, and everything goes through slots, from place to place. Streamed: the
+// same, but slots are written past the cache. Shared: the other's buffers can be read. Each number
+// is of the block size that is best for it, with results in the cache or past it. Copied: each only
+// copies its input to its output, which is less than any allreduce can do. Line: a flag there and
+// back, which tells whether the two cores share a cache; on a virtual machine that can change from
+// second to second. Exits with 77, as a skipped test, where there is one core.
 //   floor [bytes, such as 64KiB]...
 //   floor line              the line alone: ns, and "near", or "far" where it takes more than 300
 //   floor places [bytes]... the staged floor near and far; 0.0: too seldom there
@@ -42,7 +42,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kSlot = 512 << 10;
+constexpr std::size_t kSlot = 512 << 10;  // through which smaller blocks go
 constexpr std::size_t kBlocks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
 constexpr std::size_t kPiece = 8192;
 constexpr double kSeconds = 0.3;          // for one size of blocks

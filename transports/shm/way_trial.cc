@@ -8,7 +8,9 @@ namespace echelon::shm {
 namespace {
 
 // Of each way the first half finds the lane's slots as the other way has left them, and does not
-// count. A large call goes through all of them, a small one through one of two.
+// count. A large call goes through all of them, a small one through one of two; where small calls
+// go from place to place (rounds.h), the second half finds them as calls long before have left
+// them.
 constexpr std::size_t kLarge = std::size_t{4} << 20;
 constexpr int kCallsOfLarge = 2, kCallsOfSmall = 4;
 
