@@ -89,6 +89,18 @@ std::string check_hosts(const Layout& layout) {
   return "";
 }
 
+// No link is slower than what has passed it. Where that was more than the worse of the two children
+// that were measured is said to reach, what the device said is no limit (a veth says 10 Gbit/s
+// whatever it does), nor is it for those of which the same is said.
+void raise_false_claims(TierGroup& group, double measured) {
+  if (group.child_bandwidth.size() < 2) return;
+  const double claim = std::min(group.child_bandwidth[0], group.child_bandwidth[1]);
+  if (claim <= 0 || measured <= claim) return;
+  std::ranges::replace(group.child_bandwidth, claim, measured);
+  if (std::ranges::min(group.child_bandwidth) < measured) return;
+  group.one_nic = std::max(group.one_nic, measured);
+}
+
 void apply_to_group(TierGroup& group, const Link& measured) {
   if (measured.latency > 0 && group.link.latency_source > Source::kFile) {
     group.link.latency = measured.latency;
@@ -103,6 +115,7 @@ void apply_to_group(TierGroup& group, const Link& measured) {
   if (group.child_source == Source::kFile) return;
   for (double& b : group.child_bandwidth) b = std::min(b, b * ratio);
   group.one_nic = std::min(group.one_nic, group.one_nic * ratio);
+  raise_false_claims(group, measured.bytes_per_second);
   group.child_source = Source::kMeasured;
 }
 

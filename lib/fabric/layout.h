@@ -75,7 +75,7 @@ std::string validate(const Layout& layout);
 
 // Replaces the numbers of a tier by measured ones, except where the fabric file stated them; 0 is
 // no number. What devices are said to reach together shrinks in proportion when the link proved
-// slower.
+// slower, and grows to what one stream of the first two children of a group has reached.
 void apply_measured(Layout& layout, TierKind tier, const Link& measured);
 
 }  // namespace echelon

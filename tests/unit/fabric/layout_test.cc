@@ -203,6 +203,38 @@ TEST(ApplyMeasured, ReplacesWhatTheDeviceClaims) {
   EXPECT_EQ(validate(layout), "");
 }
 
+TEST(ApplyMeasured, NoLinkIsSlowerThanWhatHasPassedIt) {
+  Fabric fabric;
+  for (const char* name : {"a", "b", "c"}) fabric.hosts.push_back(host_with(name, {10 * kGigabit}));
+  fabric.hosts.push_back(host_with("d", {kGigabit}));
+  Layout layout = make_layout(fabric, ranks_on({2, 2, 2, 2}));
+  const TierGroup& all = layout.tiers[1].groups[0];
+  apply_measured(layout, TierKind::kCluster, {LinkKind::kEthernet, 50e-6, 8 * kGigabit, {}});
+  EXPECT_EQ(all.child_bandwidth[0], 10 * kGigabit) << "a stream may be slower than the devices";
+  apply_measured(layout, TierKind::kCluster, {LinkKind::kEthernet, 50e-6, 56 * kGigabit, {}});
+  EXPECT_EQ(all.child_bandwidth,
+            (std::vector{56 * kGigabit, 56 * kGigabit, 56 * kGigabit, kGigabit}))
+      << "those of which the same is said as of the first two, and no others";
+  EXPECT_EQ(all.one_nic, kGigabit);
+}
+
+TEST(ApplyMeasured, NeitherIsTheNicThatOneRankHas) {
+  Fabric fabric;
+  for (const char* name : {"a", "b"}) fabric.hosts.push_back(host_with(name, {10 * kGigabit}));
+  Layout layout = make_layout(fabric, ranks_on({2, 2}));
+  apply_measured(layout, TierKind::kCluster, {LinkKind::kEthernet, 5e-6, 56 * kGigabit, {}});
+  EXPECT_EQ(layout.tiers[1].groups[0].one_nic, 56 * kGigabit);
+}
+
+TEST(ApplyMeasured, WhatTheFileSaysStays) {
+  Fabric fabric;
+  for (const char* name : {"a", "b"}) fabric.hosts.push_back(host_with(name, {kGigabit}));
+  for (Host& host : fabric.hosts) host.nics[0].bytes_per_second.source = Source::kFile;
+  Layout layout = make_layout(fabric, ranks_on({1, 1}));
+  apply_measured(layout, TierKind::kCluster, {LinkKind::kEthernet, 50e-6, 2 * kGigabit, {}});
+  EXPECT_EQ(layout.tiers[0].groups[0].child_bandwidth[0], kGigabit);
+}
+
 // So that plans from a dump are those of the communicator that wrote it.
 TEST(AddMeasured, GivesTheFabricWhatPlansRestOn) {
   Fabric fabric;
