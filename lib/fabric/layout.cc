@@ -97,6 +97,7 @@ void raise_false_claims(TierGroup& group, double measured) {
   const double claim = std::min(group.child_bandwidth[0], group.child_bandwidth[1]);
   if (claim <= 0 || measured <= claim) return;
   std::ranges::replace(group.child_bandwidth, claim, measured);
+  if (group.disproved == 0) group.disproved = claim;
   if (std::ranges::min(group.child_bandwidth) < measured) return;
   group.one_nic = std::max(group.one_nic, measured);
 }

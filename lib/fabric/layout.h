@@ -37,6 +37,9 @@ struct TierGroup {
   Source child_source = Source::kDefault;  // the least trusted source of child_bandwidth
   // Of that, what one rank has at most: the fastest NIC of the host where that is slowest. 0: all.
   double one_nic = 0;
+  // What devices said of children for which child_bandwidth is more, since more has passed: there
+  // processors are what limits, and less is no fault of the link. 0: none are.
+  double disproved = 0;
 };
 
 struct Tier {

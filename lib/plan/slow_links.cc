@@ -70,6 +70,7 @@ std::vector<LinkRate> link_rates(const Layout& layout, const std::vector<SentToH
     const auto& [tier, at, from, to] = key;
     const TierGroup& group = layout.tiers[tier].groups[at];
     LinkRate rate{tier, at, from, to};
+    rate.disproved = group.disproved;
     for (const auto& [rank, sum] : ranks) {
       rate.measured += sum.bytes / sum.seconds;
       rate.bytes += sum.bytes;

@@ -5,6 +5,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -26,9 +27,12 @@ struct LinkRate {
   std::size_t tier = 0, group = 0, from = 0, to = 0;  // indices: tiers, groups, children
   double measured = 0, assumed = 0;                   // bytes/s
   double bytes = 0;
+  double disproved = 0;  // TierGroup::disproved
 
   double part() const { return measured / assumed; }
-  bool is_slow() const { return measured < assumed / 2; }
+  bool is_slow() const {
+    return measured < (disproved > 0 ? std::min(assumed, disproved) : assumed) / 2;
+  }
 };
 
 // Ordered by tier, group, from, to. Ranks and hosts that the layout does not have are left out.

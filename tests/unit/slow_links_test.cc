@@ -190,6 +190,22 @@ TEST(SlowLinks, WhatWasTakenOverIsNotSlowAnyMore) {
 }
 
 // Numbers of the file are of the wire, those that were measured of its users.
+// Between containers: a stream by itself is quicker than what ranks get that add up, too.
+TEST(SlowLinks, WhereMoreHasPassedThanDevicesClaimTheClaimIsWhatCounts) {
+  Layout layout = Cluster{4, 1.25e9}.layout();
+  apply_measured(layout, TierKind::kCluster, {LinkKind::kEthernet, 5e-6, 7e9, Source::kMeasured});
+  const auto slow_at = [&](double speed) {
+    const std::vector<LinkRate> rates = link_rates(layout, ring({speed, speed, speed, speed}));
+    EXPECT_EQ(rates[0].assumed, 7e9);
+    SlowLinks links;
+    for (int period = 1; period < SlowLinks::kPeriods; ++period) links.judge(rates);
+    return !links.judge(rates).empty();
+  };
+  EXPECT_FALSE(slow_at(3e9));
+  EXPECT_FALSE(slow_at(0.65e9));
+  EXPECT_TRUE(slow_at(0.6e9));
+}
+
 TEST(SlowLinks, OneMeasuredNumberLeavesTheOthersWhatTheyWere) {
   Layout layout = Cluster{}.layout();
   layout.tiers[1].groups[0].child_source = Source::kFile;
