@@ -9,7 +9,7 @@
 // second to second. Exits with 77, as a skipped test, where there is one core.
 //   floor [bytes, such as 64KiB]...
 //   floor line              the line alone: ns, and "near", or "far" where it takes more than 300
-//   floor places [bytes]... the staged floor near and far; 0.0: too seldom there
+//   floor places [bytes]... the staged and the shared floor, near and far; 0.0: too seldom there
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -306,26 +306,33 @@ double there_and_back() {
 
 bool are_far() { return there_and_back() > kFar; }
 
-// The least of the medians for each size of blocks, with results in the cache and past it, near
-// and far; what is measured while the cores move is left out.
-void print_places(std::size_t bytes) {
+// Near and far: the least of the medians for each size of blocks, with results in the cache and
+// past it; 0: not seen. What is measured while the cores move is left out.
+std::array<double, 2> floor_of_places(Way way, std::size_t bytes) {
   std::map<std::tuple<bool, std::size_t, bool>, std::vector<double>> seen;
   bool before = are_far();
   for (int round = 0; round < kRounds; ++round)
     for (const std::size_t block : blocks(bytes))
       for (const bool past : {false, true}) {
-        const double seconds = Pair(Way::kStaged, bytes, block, past).measure(kQuick);
+        const double seconds = Pair(way, bytes, block, past).measure(kQuick);
         const bool after = are_far();
         if (before == after) seen[{after, block, past}].push_back(seconds);
         before = after;
       }
-  std::array<double, 2> least{0, 0};  // 0: not seen
+  std::array<double, 2> least{0, 0};
   for (const auto& [where, seconds] : seen) {
     if (std::ssize(seconds) < kFewest) continue;
     double& of_place = least[std::get<0>(where) ? 1 : 0];
     of_place = of_place == 0 ? median(seconds) : std::min(of_place, median(seconds));
   }
-  fmt::print("{:>8} {:12.1f} {:12.1f}\n", format_size(bytes), least[0] * 1e6, least[1] * 1e6);
+  return least;
+}
+
+void print_places(std::size_t bytes) {
+  fmt::print("{:>8}", format_size(bytes));
+  for (const Way way : {Way::kStaged, Way::kShared})
+    for (const double seconds : floor_of_places(way, bytes)) fmt::print(" {:12.1f}", seconds * 1e6);
+  fmt::print("\n");
 }
 
 void print_floors(std::size_t bytes) {
@@ -359,7 +366,8 @@ int run(std::span<char* const> arguments) {
     const double seconds = there_and_back();
     fmt::print("{:.0f} {}\n", seconds * 1e9, seconds > kFar ? "far" : "near");
   } else if (what == "places") {
-    fmt::print("{:>8} {:>12} {:>12}\n", "size", "near, us", "far, us");
+    fmt::print("{:>8} {:>12} {:>12} {:>12} {:>12}\n", "size", "staged near", "staged far",
+               "shared near", "shared far");
     for (const std::size_t size : sizes_of(arguments.subspan(1))) print_places(size);
   } else {
     const auto sizes = sizes_of(arguments);
