@@ -287,7 +287,9 @@ class Creation {
     const auto self = static_cast<std::size_t>(control_->rank());
     const double share = cache_share(self, parts_.places, parts_.fabric);
     const Host& host = parts_.fabric.hosts[parts_.places[self].host];
-    return make_shm_group(shm_options(options_.single_copy, tuned_memory_, host, share));
+    ShmOptions options = shm_options(options_.single_copy, tuned_memory_, host, share);
+    options.thresholds.crowded = parts_.layout.cpus_per_rank < 1;
+    return make_shm_group(options);
   }
 
   // Nothing where a rank has no GPU.

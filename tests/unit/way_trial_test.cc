@@ -8,6 +8,8 @@
 #include <array>
 #include <string>
 
+#include "transports/shm/call_time.h"
+
 namespace echelon::shm {
 namespace {
 
@@ -50,6 +52,33 @@ TEST(WayTrial, GoesBothWaysTwiceAndThenSeldom) {
 TEST(WayTrial, TakesFewerCallsThatAreLarge) {
   WayTrial trial(0);
   EXPECT_EQ(ways(trial, kLarge, 10), "uuoooouu..");
+}
+
+// Also of two members, where both cannot copy at the same time.
+TEST(CallTime, DividesWhatIsDoneForAll) {
+  EXPECT_EQ(staging_of_gathers(2, false), Staging::kBeside);
+  EXPECT_EQ(staging_of_gathers(2, true), Staging::kForAll);
+  EXPECT_EQ(staging_of_gathers(4, false), Staging::kForAll);
+  EXPECT_EQ(staging_of_gathers(4, true), Staging::kForAll);
+}
+
+// Two rounds of a call, in each of which it takes 10 to copy out of what took others 60 to copy in;
+// then it ends at 500.
+Time of_two_rounds(Staging how, int members) {
+  const CallTime::Clock::time_point start{};
+  CallTime time;
+  for (const Time now : {Time(100), Time(300)}) {
+    time.add_staging(how, Time(60), members, start + now);
+    time.add(Time(10));
+  }
+  return time.until(start + Time(500));
+}
+
+TEST(CallTime, CountsWhatStagingCosts) {
+  EXPECT_EQ(of_two_rounds(Staging::kInTurn, 4), Time(2 * (60 + 10)));
+  EXPECT_EQ(of_two_rounds(Staging::kForAll, 4), Time(2 * (60 / 3 + 10)));
+  EXPECT_EQ(of_two_rounds(Staging::kForAll, 2), Time(2 * (60 + 10)));
+  EXPECT_EQ(of_two_rounds(Staging::kBeside, 2), Time(500 - 100 + 60)) << "with the waiting";
 }
 
 TEST(WayTrial, IsOfTwoLanes) {

@@ -181,7 +181,6 @@ void Lane::know_roles() {
 void Lane::begin_trial(Tried what) {
   tried_ = what;
   took_ = {};
-  since_.reset();
   const bool own = !shares_[team_.self].empty();
   if (what == Tried::kResults && !reduces() && own && !is_in_place()) takes_ = true;
 }
@@ -274,7 +273,7 @@ bool Lane::advance() {
   } else {
     const auto began = Clock::now();
     take(step);
-    took_ += Clock::now() - began;
+    took_.add(Clock::now() - began);
   }
   return true;
 }
@@ -300,7 +299,7 @@ void Lane::end() {
   busy_ = false;
   if (tried_ == Tried::kNothing) return;
   std::optional<WayTrial::Time> took;
-  if (takes_) took = since_ ? Clock::now() - *since_ : took_;
+  if (takes_) took = took_.until(Clock::now());
   switch (std::exchange(tried_, Tried::kNothing)) {
     case Tried::kNothing:
       break;

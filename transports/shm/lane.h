@@ -44,11 +44,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "transports/group.h"
+#include "transports/shm/call_time.h"
 #include "transports/shm/choose.h"
 #include "transports/shm/peer_memory.h"
 #include "transports/shm/pieces.h"
@@ -234,11 +234,8 @@ class Lane {
 
   bool stages_ = false;  // others need something of this member's input
 
-  // Of a trial: whether what this member does depends on the way, and the time of its steps,
-  // without waiting; or, where that counts, when it began to gather, less the other's staging.
-  bool takes_ = false;
-  WayTrial::Time took_{};
-  std::optional<Clock::time_point> since_;
+  bool takes_ = false;  // of a trial: what this member does depends on the way
+  CallTime took_;
   WayTrial stores_trial_, reading_trial_, results_trial_;
 };
 

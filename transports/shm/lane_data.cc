@@ -71,12 +71,10 @@ void Lane::count_staging(std::uint64_t round, int first, int last) {
     if (tried_ == Tried::kReading && from.memory.input.is_shared()) takes_ = false;
   }
   if (stages_) return;
-  if (tried_ == Tried::kStores)
-    took_ += longest;
-  else if (team_.size() > 2)
-    took_ += longest / (team_.size() - 1);  // it is done once for all
-  else if (!since_)
-    since_ = Clock::now() - longest;  // the other copies into slots while we take out of them
+  const Staging how = tried_ == Tried::kStores
+                          ? Staging::kInTurn
+                          : staging_of_gathers(team_.size(), thresholds_.crowded);
+  took_.add_staging(how, longest, team_.size(), Clock::now());
 }
 
 // Our region of the round, chunk by chunk.
