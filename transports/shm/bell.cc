@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/error.h"
 
@@ -57,15 +58,19 @@ void Bell::arm() {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // invariant 1
 }
 
+void Bell::stay_awake() { line_->sleeping.store(kAwake, std::memory_order_relaxed); }
+
 void Bell::disarm() {
-  if (line_->sleeping.exchange(kAwake) != kAwake) return;
-  char byte;  // rung: a datagram may be there; one that comes later is a spurious wake
+  stay_awake();
+  if (std::exchange(on_futex_, false)) return;  // no datagrams then
+  char byte;                                    // invariant 4
   for (int i = 0; i < kMostRings && recv(socket_.get(), &byte, 1, MSG_DONTWAIT) >= 0; ++i) continue;
 }
 
 void Bell::sleep(std::chrono::nanoseconds limit) {
   std::uint32_t expected = kOnFd;
   if (!line_->sleeping.compare_exchange_strong(expected, kOnFutex)) return;  // invariant 3
+  on_futex_ = true;
   const auto ns = std::max<std::int64_t>(limit.count(), 0);
   const timespec time{static_cast<time_t>(ns / 1'000'000'000),
                       static_cast<long>(ns % 1'000'000'000)};

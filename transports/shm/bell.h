@@ -15,6 +15,9 @@
 //     costs one system call however many flags are raised meanwhile.
 //  3. The change from kOnFd to kOnFutex is a compare-exchange: it fails when the wake has been
 //     taken already, and then there is no sleep.
+//  4. A datagram may come when its sleeper has long been awake, for another reason, and makes the
+//     next poll() return at once. So after each sleep on the descriptor the socket is emptied,
+//     whatever woke: what stays there would let nobody sleep until somebody rings again.
 //
 // Thread safety: ring_self() from any thread, the rest by the thread that drives the engine.
 #pragma once
@@ -34,8 +37,9 @@ class Bell {
 
   int fd() const { return socket_.get(); }
 
-  void arm();  // the caller looks for news after it
-  void disarm();
+  void arm();         // the caller looks for news after it
+  void stay_awake();  // there were some: no sleep
+  void disarm();      // after a sleep
   void sleep(std::chrono::nanoseconds limit);
   void ring_self() { ring(*line_, nonce_); }
 
@@ -46,6 +50,7 @@ class Bell {
   BellLine* line_;
   std::uint64_t nonce_;
   Fd socket_;
+  bool on_futex_ = false;  // the last sleep was
 };
 
 }  // namespace echelon::shm

@@ -151,7 +151,7 @@ bool ShmGroup::arm() {
   bell_->arm();
   bool news = failed() != ECH_OK;
   for (Lane& lane : lanes_) news = news || lane.ready();
-  if (news) bell_->disarm();
+  if (news) bell_->stay_awake();
   return !news;
 }
 
