@@ -282,6 +282,7 @@ class Engine {
   Clock::duration given_away_{};                    // of that, by yields
   bool refused_ = false;                            // since then, to sleep
   std::optional<Clock::time_point> stalled_since_;  // nor has a segment or the group moved
+  bool slept_on_network_ = false;                   // and has not looked at it since
   std::string why_;                                 // what the watch last said about it
   Clock::duration segment_took_{};                  // the last that ended, of those for naps
   Clock::time_point ask_watch_at_{};                // in test(): not before

@@ -214,6 +214,7 @@ void Engine::give_way(Wait& wait) {
   if (sleep_until_news(sources, fd, limit)) {
     ++counters_.waits;
     refused_ = false;
+    slept_on_network_ = network != nullptr;
   } else {
     nap_where_refused(idle);
   }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // By what a rank that waits for a call of its group is woken.
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 
 #include <array>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 
+#include "lib/base/fd.h"
 #include "lib/engine/engine.h"
 
 namespace echelon {
@@ -36,26 +40,35 @@ class SleepyGroup final : public GroupEngine {
   }
 };
 
-// Refuses to wake anybody; when it has done so `refusals` times, what was to leave has left.
+// Refuses to wake anybody; when it has done so `refusals` times, what was to leave has left. With
+// early news it wakes everybody, until it is looked at.
 class BusyTransport final : public Transport {
  public:
   void send(int, Tag, std::span<const std::byte>, Completion&) override {}
   void receive(int, Tag, std::span<std::byte>, Completion&) override {}
   bool progress() override {
     ++polled;
+    if (early) early->on_look();
+    early.reset();
     return false;
   }
   bool all_left() override { return left; }
   void abort() override {}
   Counters counters() const override { return {}; }
 
+  struct Early {
+    Fd news;
+    std::function<void()> on_look;
+  };
+  std::optional<Early> early;
   bool left = true, armed = false;
   int polled = 0, refusals = 1;
 
  private:
-  int fd() const override { return -1; }
+  int fd() const override { return early ? early->news.get() : -1; }
   bool arm() override {
     armed = true;
+    if (early) return true;
     left = --refusals <= 0;
     return false;
   }
@@ -130,6 +143,16 @@ TEST_F(Sleeping, IsShortWhereTheNetworkWakesNobody) {
   run(value_.size() / 2);
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 38 * 50us) << "not after the first refusal";
   EXPECT_GE(engine_->counters().waits, 38u);
+}
+
+// What another host sent before this one's ranks are ready for it.
+TEST_F(Sleeping, IsFollowedByALookAtWhatTheNetworkWokeItFor) {
+  program_.needs_messages = true;
+  program_.one_call = false;
+  transport_->early = {Fd(eventfd(1, EFD_CLOEXEC)), [&] { group_->slept = group_->until; }};
+  run(value_.size());
+  EXPECT_EQ(transport_->polled, 1);
+  EXPECT_EQ(engine_->counters().waits, 1u) << "in vain";
 }
 
 }  // namespace
