@@ -285,11 +285,9 @@ class Creation {
 
   std::unique_ptr<GroupMedium> open_shared() const {
     const auto self = static_cast<std::size_t>(control_->rank());
-    const double share = cache_share(self, parts_.places, parts_.fabric);
     const Host& host = parts_.fabric.hosts[parts_.places[self].host];
-    ShmOptions options = shm_options(options_.single_copy, tuned_memory_, host, share);
-    options.thresholds.crowded = parts_.layout.cpus_per_rank < 1;
-    return make_shm_group(options);
+    return make_shm_group(shm_options(options_.single_copy, tuned_memory_, host,
+                                      host_share(self, parts_.places, parts_.fabric)));
   }
 
   // Nothing where a rank has no GPU.

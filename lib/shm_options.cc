@@ -2,6 +2,7 @@
 #include "lib/shm_options.h"
 
 #include <algorithm>
+#include <vector>
 
 namespace echelon {
 namespace {
@@ -22,21 +23,23 @@ CpuSet cached_cpus(const Host& host) {
   return all;
 }
 
-double cache_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric) {
+HostShare host_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric) {
   const RankPlace& own = places[rank];
   const CpuSet cpus = cached_cpus(fabric.hosts[own.host]);
   double own_ranks = 0, all = 0;
+  std::vector<RankPlace> on_machine;
   for (const RankPlace& place : places) {
     const bool here = place.host == own.host;
     const bool near = !own.machine.empty() && place.machine == own.machine;
+    if (here || near) on_machine.push_back(place);
     own_ranks += here ? 1 : 0;
     all += here || (near && cpus.intersects(cached_cpus(fabric.hosts[place.host]))) ? 1 : 0;
   }
-  return own_ranks / all;
+  return {own_ranks / all, cpus_per_rank(on_machine) < 1};
 }
 
 ShmOptions shm_options(std::string_view single_copy, const TunedSharedMemory& tuned,
-                       const Host& host, double share) {
+                       const Host& host, const HostShare& share) {
   ShmOptions out;
   shm::Thresholds& t = out.thresholds;
   if (single_copy == "on") t.read = shm::kSingleCopyFrom;
@@ -51,7 +54,8 @@ ShmOptions shm_options(std::string_view single_copy, const TunedSharedMemory& tu
   for (const CacheLevel& cache : host.caches)
     if (cache.level == 3 && cache.bytes > 0) count(t, cache);
   if (t.caches < SIZE_MAX)
-    t.caches = static_cast<std::size_t>(share * static_cast<double>(t.caches));
+    t.caches = static_cast<std::size_t>(share.caches * static_cast<double>(t.caches));
+  t.crowded = share.crowded;
   return out;
 }
 

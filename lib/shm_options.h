@@ -16,13 +16,15 @@ namespace echelon {
 // Those that the third-level caches of the host serve.
 CpuSet cached_cpus(const Host& host);
 
-// What part of its host's caches the ranks there have: hosts on one machine that see the same of
-// them, as containers do, share them.
-double cache_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric);
+// What the ranks of a host have of it. Hosts on one machine, as containers are, share it.
+struct HostShare {
+  double caches = 1;     // part of the caches, where several hosts see the same of them
+  bool crowded = false;  // the ranks of the machine outnumber its CPUs
+};
+HostShare host_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric);
 
-// `single_copy` is ECHELON_SINGLE_COPY, whose on and off win over what was measured. Of the host
-// the caches count, of which it has the part `share`.
+// `single_copy` is ECHELON_SINGLE_COPY, whose on and off win over what was measured.
 ShmOptions shm_options(std::string_view single_copy, const TunedSharedMemory& tuned,
-                       const Host& host, double share = 1);
+                       const Host& host, const HostShare& share = {});
 
 }  // namespace echelon

@@ -254,6 +254,22 @@ Layout Builder::build() {
   return std::move(layout_);
 }
 
+}  // namespace
+
+void say_of_tier(const Fabric& fabric, TierKind kind, Link& link) {
+  for (const TierNumbers& numbers : fabric.tiers) {
+    if (numbers.tier != kind) continue;
+    if (numbers.kind) link.kind = *numbers.kind;
+    if (is_stated(numbers.latency)) {
+      link.latency = numbers.latency.value;
+      link.latency_source = numbers.latency.source;
+    }
+    if (!is_stated(numbers.bytes_per_second)) continue;
+    link.bytes_per_second = numbers.bytes_per_second.value;
+    link.source = numbers.bytes_per_second.source;
+  }
+}
+
 double cpus_per_rank(std::span<const RankPlace> places) {
   struct Machine {
     CpuSet cpus;
@@ -271,22 +287,6 @@ double cpus_per_rank(std::span<const RankPlace> places) {
   for (const auto& [id, m] : machines)
     if (m.known) least = std::min(least, static_cast<double>(m.cpus.count()) / m.ranks);
   return least;
-}
-
-}  // namespace
-
-void say_of_tier(const Fabric& fabric, TierKind kind, Link& link) {
-  for (const TierNumbers& numbers : fabric.tiers) {
-    if (numbers.tier != kind) continue;
-    if (numbers.kind) link.kind = *numbers.kind;
-    if (is_stated(numbers.latency)) {
-      link.latency = numbers.latency.value;
-      link.latency_source = numbers.latency.source;
-    }
-    if (!is_stated(numbers.bytes_per_second)) continue;
-    link.bytes_per_second = numbers.bytes_per_second.value;
-    link.source = numbers.bytes_per_second.source;
-  }
 }
 
 Layout make_layout(const Fabric& fabric, std::span<const RankPlace> places) {

@@ -31,6 +31,10 @@ Merged merge(std::span<const Host> host_of_each_rank);
 // Throws ECH_ERR_INVALID when a place names a host that does not exist.
 Layout make_layout(const Fabric& fabric, std::span<const RankPlace> places);
 
+// CPUs of a machine for each rank there, on the machine where they are fewest; 1 where there are
+// more, or where that is not known.
+double cpus_per_rank(std::span<const RankPlace> places);
+
 // What the fabric file states of a tier's links goes before everything else; what was measured does
 // not count here.
 void say_of_tier(const Fabric& fabric, TierKind kind, Link& link);

@@ -195,28 +195,46 @@ TEST(ShmOptions, AddUpTheThirdLevelCaches) {
   EXPECT_EQ(shm_options("auto", {}, host).thresholds.caches, 72u << 20);
 }
 
-TEST(CacheShare, IsOfTheRanksThatSeeTheSameCaches) {
-  const auto host = [](int first, int last) {
+class HostShareTest : public testing::Test {
+ protected:
+  static Host host(int first, int last) {
     Host host;
     host.caches = {{3, 8 << 20, {CpuSet::range(first, last)}}};
     return host;
-  };
-  Fabric fabric;
-  fabric.hosts = {host(0, 1), host(0, 1), host(2, 3), host(0, 1)};
-  const auto place = [](int host, const char* machine) {
+  }
+  HostShareTest() { fabric_.hosts = {host(0, 1), host(0, 1), host(2, 3), host(0, 1)}; }
+
+  static RankPlace place(int host, const char* machine, const CpuSet& cpus) {
     RankPlace place;
     place.host = host;
     place.machine = machine;
+    place.cpus = cpus;
     return place;
-  };
-  const std::vector<RankPlace> places{place(0, "m"), place(0, "m"), place(1, "m"),
-                                      place(2, "m"), place(3, "n"), place(3, "n")};
-  EXPECT_DOUBLE_EQ(cache_share(0, places, fabric), 2.0 / 3);
-  EXPECT_DOUBLE_EQ(cache_share(2, places, fabric), 1.0 / 3);
-  EXPECT_EQ(cache_share(3, places, fabric), 1) << "other CPUs of that machine";
-  EXPECT_EQ(cache_share(5, places, fabric), 1) << "another machine";
-  EXPECT_EQ(shm_options("auto", {}, fabric.hosts[0], 0.25).thresholds.caches, 2u << 20);
-  EXPECT_EQ(shm_options("auto", {}, fabric.hosts[0], 0.25).thresholds.cache, 8u << 20);
+  }
+
+  const CpuSet few_ = CpuSet::range(0, 1), many_ = CpuSet::range(0, 3);
+  Fabric fabric_;
+  const std::vector<RankPlace> places_{place(0, "m", few_),  place(0, "m", few_),
+                                       place(1, "m", few_),  place(2, "m", few_),
+                                       place(3, "n", many_), place(3, "n", many_)};
+  HostShare of(std::size_t rank) { return host_share(rank, places_, fabric_); }
+};
+
+TEST_F(HostShareTest, IsOfTheRanksThatSeeTheSameCaches) {
+  EXPECT_DOUBLE_EQ(of(0).caches, 2.0 / 3);
+  EXPECT_DOUBLE_EQ(of(2).caches, 1.0 / 3);
+  EXPECT_EQ(of(3).caches, 1) << "other CPUs of that machine";
+  EXPECT_EQ(of(5).caches, 1) << "another machine";
+  EXPECT_EQ(shm_options("auto", {}, fabric_.hosts[0], {0.25}).thresholds.caches, 2u << 20);
+  EXPECT_EQ(shm_options("auto", {}, fabric_.hosts[0], {0.25}).thresholds.cache, 8u << 20);
+}
+
+TEST_F(HostShareTest, IsCrowdedByTheRanksOfTheOwnMachine) {
+  EXPECT_TRUE(of(0).crowded) << "four on two CPUs";
+  EXPECT_TRUE(of(3).crowded) << "with those of another host there";
+  EXPECT_FALSE(of(5).crowded) << "two on four";
+  EXPECT_TRUE(shm_options("auto", {}, fabric_.hosts[0], of(0)).thresholds.crowded);
+  EXPECT_FALSE(shm_options("auto", {}, fabric_.hosts[3], of(5)).thresholds.crowded);
 }
 
 TEST(TunedSharedMemory, GiveWayToWhatIsAskedForOfSingleCopy) {

@@ -190,16 +190,18 @@ class Measurement {
   bool complete_ = true;
 };
 
-struct Caches {
+// What shm_options() wants to know.
+struct Surroundings {
   Host host;
-  double share = 1;
+  HostShare share;
 };
 
-// What the library would find out when it makes a communicator: cache_share().
-double own_share(const perf::Comm& comm, const Host& host) {
+// What the library would find out when it makes a communicator: host_share().
+HostShare own_share(const perf::Comm& comm, const Host& host) {
   const char* named = std::getenv("ECHELON_MACHINE");
   const std::string machine = named != nullptr && *named != '\0' ? named : this_machine();
-  std::string own = fmt::format("{}\n{}\n{}\n", comm.host(), cached_cpus(host).list(), machine);
+  std::string own = fmt::format("{}\n{}\n{}\n{}\n", comm.host(), cached_cpus(host).list(),
+                                allowed_cpus().list(), machine);
   const auto length = static_cast<std::size_t>(comm.max(static_cast<double>(own.size())));
   own.resize(length, '\n');
   const std::string all = comm.gather(own);
@@ -208,31 +210,35 @@ double own_share(const perf::Comm& comm, const Host& host) {
   std::vector<RankPlace> places(static_cast<std::size_t>(comm.size()));
   for (std::size_t rank = 0; rank < places.size(); ++rank) {
     std::istringstream seen(all.substr(rank * length, length));
-    std::string at, cpus;
-    std::getline(std::getline(std::getline(seen, at), cpus), places[rank].machine);
+    std::string at, cached, allowed;
+    for (std::string* const line : {&at, &cached, &allowed, &places[rank].machine})
+      std::getline(seen, *line);
     places[rank].host = std::stoi(at);
-    fabric.hosts[places[rank].host].caches = {{3, 0, {*CpuSet::parse(cpus)}}};
+    places[rank].cpus = *CpuSet::parse(allowed);
+    fabric.hosts[places[rank].host].caches = {{3, 0, {*CpuSet::parse(cached)}}};
   }
-  return cache_share(static_cast<std::size_t>(comm.rank()), places, fabric);
+  return host_share(static_cast<std::size_t>(comm.rank()), places, fabric);
 }
 
-// What shm_options() wants to know, alike on all ranks. They may see different caches: they are on
-// several hosts, or each in a container with CPUs of its own.
-Caches agreed_caches(const perf::Comm& comm) {
+// Alike on all ranks. They may see different caches: they are on several hosts, or each in a
+// container with CPUs of its own.
+Surroundings agreed_surroundings(const perf::Comm& comm) {
   Host own;
   load_hwloc(own);
   const Thresholds seen = shm_options("auto", {}, own).thresholds;
-  std::array<double, 3> least{-HUGE_VAL, -HUGE_VAL, -HUGE_VAL};  // negated
-  const double share = own_share(comm, own);
+  const HostShare share = own_share(comm, own);
+  // The caches negated: the least of all, while one that is crowded makes all so.
+  std::array<double, 4> most{-HUGE_VAL, -HUGE_VAL, -HUGE_VAL, share.crowded ? 1.0 : 0.0};
   if (seen.cache != Thresholds{}.cache)
-    least = {-static_cast<double>(seen.cache), -static_cast<double>(seen.caches / seen.cache),
-             -share};
-  comm.max(least);
-  Caches agreed;
-  if (least[0] == -HUGE_VAL) return agreed;
-  const std::vector<CpuSet> each(static_cast<std::size_t>(-least[1]));
-  agreed.host.caches.push_back({3, static_cast<std::uint64_t>(-least[0]), each});
-  agreed.share = -least[2];
+    most = {-static_cast<double>(seen.cache), -static_cast<double>(seen.caches / seen.cache),
+            -share.caches, most[3]};
+  comm.max(most);
+  Surroundings agreed;
+  agreed.share.crowded = most[3] > 0;
+  if (most[0] == -HUGE_VAL) return agreed;
+  const std::vector<CpuSet> each(static_cast<std::size_t>(-most[1]));
+  agreed.host.caches.push_back({3, static_cast<std::uint64_t>(-most[0]), each});
+  agreed.share.caches = -most[2];
   return agreed;
 }
 
@@ -244,9 +250,9 @@ MeasuredSharedMemory measure_shared_memory(const perf::Comm& comm, std::size_t l
   const int members = static_cast<int>(comm.max(HostGroup(comm, {}).size()));
   if (members == 1) return out;
   Measurement measurement(comm, largest, seconds);
-  const Caches caches = agreed_caches(comm);
+  const Surroundings around = agreed_surroundings(comm);
   const auto thresholds = [&] {
-    return shm_options("auto", out.ways, caches.host, caches.share).thresholds;
+    return shm_options("auto", out.ways, around.host, around.share).thresholds;
   };
   for (const auto way_of : {one_shot, read, direct}) {
     const Way way = way_of(thresholds(), members);
