@@ -80,6 +80,24 @@ std::uint64_t place_of_input(const GroupRank& rank, int member) {
   return last.memory.input.where;
 }
 
+// It would wake the others for nothing.
+TEST(ShmGroup, WhoShowsNothingRaisesNoFlag) {
+  const GroupCase made{"Flags", false, [] { return make_shm_group({}); }};
+  for (const GroupAction action : {GroupAction::kAllgather, GroupAction::kReduceScatter})
+    run_group(made, 3, [&](GroupRank& rank) {
+      const Call call{action, ECH_FLOAT32, ECH_SUM, false, {{0, 0, 256 << 10, 0}}};
+      const bool shows = (action == GroupAction::kAllgather) == (rank.self == 0);
+      Trial trial(call, rank);
+      rank.run(0, trial.work());
+      trial.expect_correct();
+      EXPECT_EQ(staged_rounds(rank, rank.self) > 0, shows);
+      Trial other({GroupAction::kAllreduce, ECH_FLOAT32, ECH_SUM, false, call.parts}, rank);
+      rank.run(0, other.work());  // in which all do
+      other.expect_correct();
+      EXPECT_GT(staged_rounds(rank, rank.self), 0u);
+    });
+}
+
 using Findings = std::atomic<std::uint64_t> shm::BellLine::*;
 
 bool has_found(const GroupRank& rank, int member, Findings findings, const shm::TrialCall& call) {

@@ -109,6 +109,7 @@ void Lane::plan() {
     chunk_ = line_multiple(std::min(slot, team_.scratch.size() / team_.size()));
   }
   end_ = begin_ + std::max<std::uint64_t>(1, largest / block_ + (largest % block_ != 0));
+  if (!stages_) staged_ = end_;
 }
 
 // Who adds up in place has the result's lines in its cache already.
