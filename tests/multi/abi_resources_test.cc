@@ -125,6 +125,7 @@ TEST(Resources, WhatARankLacksAtCreationAllAreTold) {
       if (rank == 1) limit(RLIMIT_NOFILE, next_descriptor() + more);
       const auto text = failure_of(world, rank, nullptr, 1000);
       if (rank == 1 || !text) return;
+      if (text->find("no longer listens") != std::string::npos) return;  // it came after that
       EXPECT_NE(text->find("rank 1"), std::string::npos) << *text;
       if (text->find("ulimit -n") != std::string::npos) ++world.counter();
     });
