@@ -173,16 +173,18 @@ bool Engine::progress() {
   return false;
 }
 
+bool Engine::awaits_messages() const {
+  return std::ranges::any_of(
+      lanes_, [](const auto& lane) { return lane->active() && lane->awaits_messages(); });
+}
+
 // Polling the network is a system call: it is done rarely while only the group is waited for. It
 // is done then, too, because what was sent may still be on its way out. Who has slept on the
 // network looks at it once: what woke it would wake it again.
 bool Engine::poll_network() {
   if (parts_.transport == nullptr) return false;
   const bool slept = std::exchange(slept_on_network_, false);
-  const bool awaited = slept || std::ranges::any_of(lanes_, [](const auto& lane) {
-                         return lane->active() && lane->awaits_messages();
-                       });
-  if (!awaited && ++polls_ % kPollsPerNetworkPoll != 0) return false;
+  if (!slept && !awaits_messages() && ++polls_ % kPollsPerNetworkPoll != 0) return false;
   return parts_.transport->progress();
 }
 

@@ -222,6 +222,7 @@ class Engine {
   void obey_interrupt();
   std::string pending() const;
   bool try_progress();
+  bool awaits_messages() const;
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);
@@ -237,6 +238,7 @@ class Engine {
   std::chrono::nanoseconds time_to_nap(const Wait& wait, Clock::duration idle) const;
   bool needs_network();
   bool polls_on(const Wait& wait, Clock::duration idle) const;
+  bool sleeps_at_once(const Wait& wait) const;
   void yield(Clock::time_point now);
   void nap_where_refused(Clock::duration idle);
   void give_way(Wait& wait);

@@ -18,7 +18,7 @@ namespace {
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
 constexpr std::chrono::microseconds kBareYield{5};   // when nobody wants the core, at most
-constexpr std::chrono::microseconds kBriefSpin{10};  // where plans wait for the network
+constexpr std::chrono::microseconds kBriefSpin{10};  // of followers while their leader waits
 // By which polling lasts longer, at most, for what others had of the core.
 constexpr std::chrono::milliseconds kMostGivenAway{2};
 // Segments that have not ended by which the network has enough to do while a rank naps.
@@ -55,7 +55,7 @@ void Engine::wait_until(Done done, Wait& wait) {
     if (push()) {
       polls = 0;
       end_idleness();
-    } else if (++polls >= patience && !done()) {
+    } else if ((++polls >= patience || sleeps_at_once(wait)) && !done()) {
       give_way(wait);
     }
   }
@@ -156,12 +156,20 @@ std::chrono::nanoseconds Engine::time_to_nap(const Wait& wait, Clock::duration i
 // Whether a rank that has been idle so long goes on polling. The time for which it gave its core
 // away does not count: where a hypervisor shares the cores, who sleeps gets one back late. But what
 // it gives way to may be ranks that poll as well, and none of them needs to where a plan waits for
-// the network: there a message takes longer than being woken.
+// the network. There followers wait for long, and leaders briefly for their followers.
 bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
   const Program* const program = wait.task != nullptr ? wait.task->program : nullptr;
-  if (program != nullptr && program->waits_for_network)
-    return idle < std::min<Clock::duration>(parts_.spin, kBriefSpin);
-  return idle < parts_.spin + std::min<Clock::duration>(given_away_, kMostGivenAway);
+  if (program == nullptr || !program->waits_for_network)
+    return idle < parts_.spin + std::min<Clock::duration>(given_away_, kMostGivenAway);
+  const bool follows = !program->needs_messages;
+  return idle < (follows ? std::min<Clock::duration>(parts_.spin, kBriefSpin) : parts_.spin);
+}
+
+// Where a plan waits for the network a message takes longer than being woken: who awaits one has
+// nothing to poll for, unless it may not sleep.
+bool Engine::sleeps_at_once(const Wait& wait) const {
+  const Program* const program = wait.task != nullptr ? wait.task->program : nullptr;
+  return program != nullptr && program->waits_for_network && !refused_ && awaits_messages();
 }
 
 void Engine::yield(Clock::time_point now) {
@@ -199,13 +207,14 @@ void Engine::give_way(Wait& wait) {
   const bool first = !idle_since_;
   const auto idle = first ? Clock::duration{} : now - *idle_since_;
   const auto nap = time_to_nap(wait, idle);
-  if (!first && nap.count() == 0 && polls_on(wait, idle)) return yield(now);
+  const bool at_once = sleeps_at_once(wait);
+  if (!first && !at_once && nap.count() == 0 && polls_on(wait, idle)) return yield(now);
   if (!keep_waiting(wait, now)) return;
   if (nap.count() > 0) {
     ++counters_.waits;
     return std::this_thread::sleep_for(nap);
   }
-  if (first) return;
+  if (first && !at_once) return;
   const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
   Waitable* const network = needs_network() ? parts_.transport.get() : nullptr;

@@ -27,13 +27,13 @@ class BellTest : public testing::Test {
 };
 
 TEST_F(BellTest, WakesWhoSleepsOnTheDescriptorOnce) {
-  sleeper_.arm();
+  sleeper_.arm(true);
   EXPECT_FALSE(is_rung());
   ringer_.ring(line_, nonce_);
   ringer_.ring(line_, nonce_);
   EXPECT_TRUE(is_rung());
   sleeper_.disarm();
-  sleeper_.arm();
+  sleeper_.arm(true);
   EXPECT_FALSE(is_rung());
   sleeper_.disarm();
   ringer_.ring(line_, nonce_);
@@ -42,21 +42,21 @@ TEST_F(BellTest, WakesWhoSleepsOnTheDescriptorOnce) {
 
 // Who rings may lose its core between taking the word and sending.
 TEST_F(BellTest, ADatagramThatComesLateEndsOneSleepOnly) {
-  sleeper_.arm();
+  sleeper_.arm(true);
   BellLine taken{};
   taken.sleeping = line_.sleeping.exchange(0);
   sleeper_.disarm();  // woken by something else
   ringer_.ring(taken, nonce_);
-  sleeper_.arm();
+  sleeper_.arm(true);
   EXPECT_TRUE(is_rung());
   sleeper_.disarm();
-  sleeper_.arm();
+  sleeper_.arm(true);
   EXPECT_FALSE(is_rung());
   sleeper_.disarm();
 }
 
 TEST_F(BellTest, WakesWhoSleepsOnTheFutex) {
-  sleeper_.arm();
+  sleeper_.arm(false);
   std::jthread late([&] {
     std::this_thread::sleep_for(20ms);
     ringer_.ring(line_, nonce_);
@@ -65,25 +65,37 @@ TEST_F(BellTest, WakesWhoSleepsOnTheFutex) {
   sleeper_.sleep(20s);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
   sleeper_.disarm();
-  sleeper_.arm();
+  sleeper_.arm(true);
   EXPECT_FALSE(is_rung());
   sleeper_.disarm();
 }
 
 TEST_F(BellTest, DoesNotSleepOnTheFutexWhenRungBefore) {
-  sleeper_.arm();
+  sleeper_.arm(true);
   ringer_.ring(line_, nonce_);
   const auto began = std::chrono::steady_clock::now();
   sleeper_.sleep(20s);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
   sleeper_.disarm();
-  sleeper_.arm();
+  sleeper_.arm(true);
   EXPECT_FALSE(is_rung());
   sleeper_.disarm();
 }
 
+TEST_F(BellTest, HearsOfEndsWhenItAwaitsThem) {
+  EXPECT_FALSE(Bell::hears(line_, Flag::kData)) << "awake";
+  for (const bool for_ends : {false, true}) {
+    sleeper_.arm(for_ends);
+    EXPECT_TRUE(Bell::hears(line_, Flag::kData));
+    EXPECT_EQ(Bell::hears(line_, Flag::kEnd), for_ends);
+    ringer_.ring(line_, nonce_);
+    EXPECT_TRUE(is_rung());
+    sleeper_.disarm();
+  }
+}
+
 TEST_F(BellTest, StaysAwakeWhenThereWasNews) {
-  sleeper_.arm();
+  sleeper_.arm(true);
   sleeper_.stay_awake();
   ringer_.ring(line_, nonce_);
   EXPECT_FALSE(is_rung());

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
@@ -21,7 +22,10 @@ using namespace std::chrono_literals;
 class SleepyGroup final : public GroupEngine {
  public:
   int lanes() const override { return 1; }
-  void start(int, const GroupWork&) override { slept = 0; }
+  void start(int, const GroupWork&) override {
+    slept = 0;
+    began = Clock::now();
+  }
   bool done(int) const override { return slept >= until; }
   bool progress() override { return false; }
   void abort() override { until = 0; }
@@ -30,12 +34,15 @@ class SleepyGroup final : public GroupEngine {
   std::uint64_t bytes() const override { return 0; }
 
   int until = 1, slept = 0;
+  Clock::time_point began;
+  Clock::duration slept_after{};
 
  private:
   int fd() const override { return -1; }
   bool arm() override { return true; }
   void disarm() override {}
   void sleep(std::chrono::nanoseconds limit) override {
+    slept_after = Clock::now() - began;
     if (++slept < until) std::this_thread::sleep_for(limit);
   }
 };
@@ -78,7 +85,7 @@ class BusyTransport final : public Transport {
 
 class Sleeping : public testing::Test {
  protected:
-  Sleeping() {
+  explicit Sleeping(Clock::duration spin = 0ns) {
     auto group = std::make_unique<SleepyGroup>();
     auto transport = std::make_unique<BusyTransport>();
     group_ = group.get();
@@ -87,7 +94,7 @@ class Sleeping : public testing::Test {
     parts.group = std::move(group);
     parts.transport = std::move(transport);
     parts.group_ranks = Group::range(2);
-    parts.spin = 0ns;
+    parts.spin = spin;
     engine_ = std::make_unique<Engine>(std::move(parts));
     Schedule schedule(1, 0);
     schedule.add(GroupCall{0, GroupAction::kAllreduce, Group::range(2), {{schedule.whole(), 0}}});
@@ -143,6 +150,30 @@ TEST_F(Sleeping, IsShortWhereTheNetworkWakesNobody) {
   run(value_.size() / 2);
   EXPECT_GE(std::chrono::steady_clock::now() - begin, 38 * 50us) << "not after the first refusal";
   EXPECT_GE(engine_->counters().waits, 38u);
+}
+
+class SleepingLate : public Sleeping {
+ protected:
+  SleepingLate() : Sleeping(kSpin) {}
+
+  // The soonest of some, for a thread without a core does nothing in time.
+  Clock::duration soonest() {
+    auto least = Clock::duration::max();
+    program_.one_call = false;
+    for (int k = 0; k < 20; ++k) {
+      run(value_.size());
+      least = std::min(least, group_->slept_after);
+    }
+    return least;
+  }
+
+  static constexpr auto kSpin = 1000us;
+};
+
+TEST_F(SleepingLate, IsNotWhereTheLeaderWaitsForTheNetwork) {
+  EXPECT_GE(soonest(), kSpin);
+  program_.waits_for_network = true;
+  EXPECT_LT(soonest(), kSpin / 2);
 }
 
 // What another host sent before this one's ranks are ready for it.

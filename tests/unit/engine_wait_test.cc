@@ -16,7 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto kSpin = 200us;
 
-// What is received arrives so late, all at once; notes when it was first slept for.
+// What is received arrives so late, all at once; notes when it was first slept for. Refuses to be
+// slept on so often for each.
 class LateTransport final : public Transport {
  public:
   void send(int peer, Tag, std::span<const std::byte>, Completion& completion) override {
@@ -26,6 +27,7 @@ class LateTransport final : public Transport {
     if (awaited_.empty()) {
       began_ = Clock::now();
       slept_after.reset();
+      refused_ = 0;
     }
     peer_ = peer;
     awaited_.push_back(&completion);
@@ -41,11 +43,12 @@ class LateTransport final : public Transport {
   Counters counters() const override { return {}; }
 
   Clock::duration late{};
+  int refusals = 0;
   std::optional<Clock::duration> slept_after;
 
  private:
   int fd() const override { return -1; }
-  bool arm() override { return true; }
+  bool arm() override { return ++refused_ > refusals; }
   void disarm() override {}
   void sleep(std::chrono::nanoseconds) override {
     if (!slept_after) slept_after = Clock::now() - began_;
@@ -53,7 +56,7 @@ class LateTransport final : public Transport {
   }
 
   Clock::time_point began_;
-  int peer_ = 0;
+  int peer_ = 0, refused_ = 0;
   std::vector<Completion*> awaited_;
 };
 
@@ -150,10 +153,16 @@ class SharedCore {
   std::jthread other_;
 };
 
-TEST_F(Waiting, IsBriefWherePlansWaitForTheNetwork) {
+TEST_F(Waiting, IsASleepWherePlansWaitForTheNetwork) {
   EXPECT_GE(soonest(), kSpin);
   program_.waits_for_network = true;
-  EXPECT_LT(soonest(), kSpin / 2);
+  EXPECT_LT(soonest(), kSpin / 4);
+}
+
+TEST_F(Waiting, IsAsLongAsEverWhereSleepIsRefused) {
+  program_.waits_for_network = true;
+  transport_->refusals = 1;
+  EXPECT_GE(soonest(), kSpin);
 }
 
 // Two naps come first, and are not ended by what comes; then it sleeps to be woken.
@@ -195,7 +204,7 @@ TEST_F(Waiting, IsNotShortenedByWhatOthersHaveOfTheCore) {
 }
 
 // They may be ranks that poll, too, and would keep each other at it.
-TEST_F(Waiting, IsBriefAlthoughOthersHaveTheCore) {
+TEST_F(Waiting, IsASleepAlthoughOthersHaveTheCore) {
   const SharedCore shared(20us);
   if (!shared.works()) GTEST_SKIP() << "this thread cannot share its core in turns";
   program_.waits_for_network = true;

@@ -17,7 +17,7 @@
 namespace echelon::shm {
 namespace {
 
-enum : std::uint32_t { kAwake, kOnFd, kOnFutex };
+constexpr std::uint32_t kAwake = 0, kOnFd = 1, kOnFutex = 2, kDataOnly = 4;
 
 // More than the kernel queues at a time (net.unix.max_dgram_qlen, 10). The name is no secret on
 // this machine: whoever sends without end may wake us in vain, but must not hold us.
@@ -53,8 +53,9 @@ Bell::Bell(BellLine& line, std::uint64_t nonce)
   if (bind(socket_.get(), name.get(), name.length) != 0) throw system_error("bind wake-up socket");
 }
 
-void Bell::arm() {
-  line_->sleeping.store(kOnFd, std::memory_order_relaxed);
+void Bell::arm(bool for_ends) {
+  heard_ = for_ends ? 0 : kDataOnly;
+  line_->sleeping.store(kOnFd | heard_, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // invariant 1
 }
 
@@ -68,17 +69,23 @@ void Bell::disarm() {
 }
 
 void Bell::sleep(std::chrono::nanoseconds limit) {
-  std::uint32_t expected = kOnFd;
-  if (!line_->sleeping.compare_exchange_strong(expected, kOnFutex)) return;  // invariant 3
+  std::uint32_t expected = kOnFd | heard_;
+  const std::uint32_t asleep = kOnFutex | heard_;
+  if (!line_->sleeping.compare_exchange_strong(expected, asleep)) return;  // invariant 3
   on_futex_ = true;
   const auto ns = std::max<std::int64_t>(limit.count(), 0);
   const timespec time{static_cast<time_t>(ns / 1'000'000'000),
                       static_cast<long>(ns % 1'000'000'000)};
-  futex(line_->sleeping, FUTEX_WAIT, kOnFutex, &time);
+  futex(line_->sleeping, FUTEX_WAIT, asleep, &time);
+}
+
+bool Bell::hears(const BellLine& line, Flag flag) {
+  const std::uint32_t sleeping = line.sleeping.load(std::memory_order_relaxed);
+  return sleeping != kAwake && (flag == Flag::kData || (sleeping & kDataOnly) == 0);
 }
 
 void Bell::ring(BellLine& line, std::uint64_t nonce) {
-  const std::uint32_t mode = line.sleeping.exchange(kAwake);
+  const std::uint32_t mode = line.sleeping.exchange(kAwake) & ~kDataOnly;
   if (mode == kOnFutex) futex(line.sleeping, FUTEX_WAKE, 1, nullptr);
   if (mode != kOnFd) return;
   // A full queue wakes as well; a socket that is gone has nobody to wake.

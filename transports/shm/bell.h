@@ -5,6 +5,7 @@
 //   kAwake    it polls; nobody needs to do anything
 //   kOnFd     it may be in poll(): send a datagram to its socket
 //   kOnFutex  it is in futex() on the word itself
+// and, asleep, kDataOnly beside: ends of rounds concern it not, and do not wake it.
 //
 // Invariants
 //  1. Who raises a flag then executes a sequentially consistent fence and reads `sleeping` of
@@ -30,6 +31,9 @@
 
 namespace echelon::shm {
 
+// What a flag says: there is data, or a member reads no more of a round.
+enum class Flag { kData, kEnd };
+
 // The socket of the rank whose segment has this nonce, in the abstract name space.
 class Bell {
  public:
@@ -37,20 +41,24 @@ class Bell {
 
   int fd() const { return socket_.get(); }
 
-  void arm();         // the caller looks for news after it
-  void stay_awake();  // there were some: no sleep
-  void disarm();      // after a sleep
+  void arm(bool for_ends);  // the caller looks for news after it
+  void stay_awake();        // there were some: no sleep
+  void disarm();            // after a sleep
   void sleep(std::chrono::nanoseconds limit);
   void ring_self() { ring(*line_, nonce_); }
 
-  // Wakes the owner of `line`. For the hot path, test line.sleeping first.
+  // Whether the owner of `line` is to be woken for it. For the hot path.
+  static bool hears(const BellLine& line, Flag flag);
+
+  // Wakes the owner of `line`.
   void ring(BellLine& line, std::uint64_t nonce);
 
  private:
   BellLine* line_;
   std::uint64_t nonce_;
   Fd socket_;
-  bool on_futex_ = false;  // the last sleep was
+  std::uint32_t heard_ = 0;  // beside the kind of sleep
+  bool on_futex_ = false;    // the last sleep was
 };
 
 }  // namespace echelon::shm

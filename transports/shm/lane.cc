@@ -59,6 +59,13 @@ bool Lane::ready() {
   return staged_ == begin_ ? all_finished(begin_ - 1) : awaited_ready();
 }
 
+// To stage, or to end a call in which others read our memory; before it is planned, all it may be.
+bool Lane::awaits_ends() const {
+  if (!busy_) return false;
+  if (in_line_) return staged_ == begin_;
+  return !planned_ || (staged_ < end_ && staged_ <= gathered_ + 1) || gathered_ == end_;
+}
+
 std::size_t Lane::largest_share() const {
   return std::ranges::max(shares_, {}, &Region::bytes).bytes();
 }
@@ -351,7 +358,7 @@ void Lane::finish_round() {
   const bool done = !reduces() && std::ranges::all_of(shares_, &Region::empty);
   if (done) gathered_ = reduced_ = staged_ = end_;
   lines(team_.self).done.finished.store(gathered_, std::memory_order_release);
-  team_.announce(bell_);
+  team_.announce(bell_, Flag::kEnd);
 }
 
 }  // namespace echelon::shm

@@ -74,6 +74,9 @@ class Lane {
   bool busy() const { return busy_; }
   bool ready();  // advance() would do something
 
+  // Whether it may be the end of others' rounds that it waits for.
+  bool awaits_ends() const;
+
   // Does one step, of at most some hundred KiB. False when it has to wait for others.
   bool advance();
 

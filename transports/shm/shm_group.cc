@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cassert>
 #include <cerrno>
@@ -148,7 +149,7 @@ void ShmGroup::abort() {
 }
 
 bool ShmGroup::arm() {
-  bell_->arm();
+  bell_->arm(std::ranges::any_of(lanes_, &Lane::awaits_ends));
   bool news = failed() != ECH_OK;
   for (Lane& lane : lanes_) news = news || lane.ready();
   if (news) bell_->stay_awake();

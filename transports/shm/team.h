@@ -47,18 +47,15 @@ class Team {
   int size() const { return static_cast<int>(segments.size()); }
 
   // Wakes members that sleep. After every flag.
-  void announce(Bell& bell) const {
+  void announce(Bell& bell, Flag flag = Flag::kData) const {
     std::atomic_thread_fence(std::memory_order_seq_cst);  // bell.h, invariant 1
-    wake(bell);
+    wake(bell, flag);
   }
 
   // Without the fence: misses who goes to sleep in the moment in which the flag is on its way.
-  void wake(Bell& bell) const {
-    for (int m = 0; m < size(); ++m) {
-      BellLine& line = *bells_[m];
-      if (line.sleeping.load(std::memory_order_relaxed) != 0 && m != self)
-        bell.ring(line, members_[m].nonce);
-    }
+  void wake(Bell& bell, Flag flag = Flag::kData) const {
+    for (int m = 0; m < size(); ++m)
+      if (Bell::hears(*bells_[m], flag) && m != self) bell.ring(*bells_[m], members_[m].nonce);
   }
 
   // What a trial with such calls has found, of this member. Tells the others.

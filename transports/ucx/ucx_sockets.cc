@@ -37,7 +37,8 @@ std::string read_info(const Fd& info) {
     const ssize_t n = pread(info.get(), text.data() + filled, text.size() - filled, filled);
     if (n <= 0) break;
     filled += n;
-    if (filled == text.size()) text.resize(2 * filled);
+    if (filled < text.size()) break;  // the kernel writes it all at once
+    text.resize(2 * filled);
   }
   text.resize(filled);
   return text;
