@@ -121,7 +121,7 @@ constexpr Setting kSettings[] = {
       "copy other local ranks' memory with process_vm_readv; auto: where that is found quicker"},
      set_single_copy},
     {{"ECHELON_SPIN", "seconds", "200e-6",
-      "busy waiting before a rank sleeps; at most 10e-6 where a plan waits for the network"},
+      "busy waiting before a rank sleeps; less where a plan waits for the network"},
      [](Options& o, std::string_view v) { o.spin = seconds(v); }},
     {{"ECHELON_STALL", "seconds", "2",
       "time without progress after which the ranks compare what they are doing"},

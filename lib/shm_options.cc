@@ -27,15 +27,15 @@ HostShare host_share(std::size_t rank, std::span<const RankPlace> places, const 
   const RankPlace& own = places[rank];
   const CpuSet cpus = cached_cpus(fabric.hosts[own.host]);
   double own_ranks = 0, all = 0;
-  std::vector<RankPlace> on_machine;
+  std::vector<RankPlace> on_cpus;
   for (const RankPlace& place : places) {
     const bool here = place.host == own.host;
     const bool near = !own.machine.empty() && place.machine == own.machine;
-    if (here || near) on_machine.push_back(place);
+    if (here || (near && place.cpus.intersects(own.cpus))) on_cpus.push_back(place);
     own_ranks += here ? 1 : 0;
     all += here || (near && cpus.intersects(cached_cpus(fabric.hosts[place.host]))) ? 1 : 0;
   }
-  return {own_ranks / all, cpus_per_rank(on_machine) < 1};
+  return {own_ranks / all, cpus_per_rank(on_cpus) < 1};
 }
 
 ShmOptions shm_options(std::string_view single_copy, const TunedSharedMemory& tuned,

@@ -19,7 +19,7 @@ CpuSet cached_cpus(const Host& host);
 // What the ranks of a host have of it. Hosts on one machine, as containers are, share it.
 struct HostShare {
   double caches = 1;     // part of the caches, where several hosts see the same of them
-  bool crowded = false;  // the ranks of the machine outnumber its CPUs
+  bool crowded = false;  // they and those that may run there, too, outnumber their CPUs
 };
 HostShare host_share(std::size_t rank, std::span<const RankPlace> places, const Fabric& fabric);
 

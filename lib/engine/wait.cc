@@ -18,7 +18,7 @@ namespace {
 // waits for others that may need this core.
 constexpr int kPollsOfNetwork = 2;
 constexpr std::chrono::microseconds kBareYield{5};   // when nobody wants the core, at most
-constexpr std::chrono::microseconds kBriefSpin{10};  // of followers while their leader waits
+constexpr std::chrono::microseconds kBriefSpin{10};  // where plans wait for the network
 // By which polling lasts longer, at most, for what others had of the core.
 constexpr std::chrono::milliseconds kMostGivenAway{2};
 // Segments that have not ended by which the network has enough to do while a rank naps.
@@ -156,13 +156,14 @@ std::chrono::nanoseconds Engine::time_to_nap(const Wait& wait, Clock::duration i
 // Whether a rank that has been idle so long goes on polling. The time for which it gave its core
 // away does not count: where a hypervisor shares the cores, who sleeps gets one back late. But what
 // it gives way to may be ranks that poll as well, and none of them needs to where a plan waits for
-// the network. There followers wait for long, and leaders briefly for their followers.
+// the network: there followers wait for long, messages take longer than being woken, and only
+// leaders that wait for followers wait briefly.
 bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
   const Program* const program = wait.task != nullptr ? wait.task->program : nullptr;
   if (program == nullptr || !program->waits_for_network)
     return idle < parts_.spin + std::min<Clock::duration>(given_away_, kMostGivenAway);
-  const bool follows = !program->needs_messages;
-  return idle < (follows ? std::min<Clock::duration>(parts_.spin, kBriefSpin) : parts_.spin);
+  const bool for_long = !program->needs_messages || awaits_messages();
+  return idle < (for_long ? std::min<Clock::duration>(parts_.spin, kBriefSpin) : parts_.spin);
 }
 
 // Where a plan waits for the network a message takes longer than being woken: who awaits one has

@@ -64,6 +64,7 @@ TEST_F(BellTest, WakesWhoSleepsOnTheFutex) {
   const auto began = std::chrono::steady_clock::now();
   sleeper_.sleep(20s);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 10s);
+  late.join();
   sleeper_.disarm();
   sleeper_.arm(true);
   EXPECT_FALSE(is_rung());

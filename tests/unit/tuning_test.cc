@@ -233,6 +233,11 @@ TEST_F(HostShareTest, IsCrowdedByTheRanksOfTheOwnMachine) {
   EXPECT_TRUE(of(0).crowded) << "four on two CPUs";
   EXPECT_TRUE(of(3).crowded) << "with those of another host there";
   EXPECT_FALSE(of(5).crowded) << "two on four";
+  const std::vector<RankPlace> apart{place(0, "m", CpuSet::range(0, 0)),
+                                     place(0, "m", CpuSet::range(0, 0)),
+                                     place(1, "m", CpuSet::range(1, 3))};
+  EXPECT_TRUE(host_share(0, apart, fabric_).crowded) << "others have CPUs of their own";
+  EXPECT_FALSE(host_share(2, apart, fabric_).crowded);
   EXPECT_TRUE(shm_options("auto", {}, fabric_.hosts[0], of(0)).thresholds.crowded);
   EXPECT_FALSE(shm_options("auto", {}, fabric_.hosts[3], of(5)).thresholds.crowded);
 }

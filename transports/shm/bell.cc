@@ -17,8 +17,6 @@
 namespace echelon::shm {
 namespace {
 
-constexpr std::uint32_t kAwake = 0, kOnFd = 1, kOnFutex = 2, kDataOnly = 4;
-
 // More than the kernel queues at a time (net.unix.max_dgram_qlen, 10). The name is no secret on
 // this machine: whoever sends without end may wake us in vain, but must not hold us.
 constexpr int kMostRings = 64;
@@ -77,11 +75,6 @@ void Bell::sleep(std::chrono::nanoseconds limit) {
   const timespec time{static_cast<time_t>(ns / 1'000'000'000),
                       static_cast<long>(ns % 1'000'000'000)};
   futex(line_->sleeping, FUTEX_WAIT, asleep, &time);
-}
-
-bool Bell::hears(const BellLine& line, Flag flag) {
-  const std::uint32_t sleeping = line.sleeping.load(std::memory_order_relaxed);
-  return sleeping != kAwake && (flag == Flag::kData || (sleeping & kDataOnly) == 0);
 }
 
 void Bell::ring(BellLine& line, std::uint64_t nonce) {

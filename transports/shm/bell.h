@@ -34,6 +34,8 @@ namespace echelon::shm {
 // What a flag says: there is data, or a member reads no more of a round.
 enum class Flag { kData, kEnd };
 
+inline constexpr std::uint32_t kAwake = 0, kOnFd = 1, kOnFutex = 2, kDataOnly = 4;
+
 // The socket of the rank whose segment has this nonce, in the abstract name space.
 class Bell {
  public:
@@ -48,7 +50,10 @@ class Bell {
   void ring_self() { ring(*line_, nonce_); }
 
   // Whether the owner of `line` is to be woken for it. For the hot path.
-  static bool hears(const BellLine& line, Flag flag);
+  static bool hears(const BellLine& line, Flag flag) {
+    const std::uint32_t sleeping = line.sleeping.load(std::memory_order_relaxed);
+    return sleeping != kAwake && (flag == Flag::kData || (sleeping & kDataOnly) == 0);
+  }
 
   // Wakes the owner of `line`.
   void ring(BellLine& line, std::uint64_t nonce);

@@ -24,7 +24,7 @@ inline constexpr std::size_t kSingleCopyFrom = 64 << 10;
 
 // Sizes are bytes of the whole call. Set from a tuning file or by a test; equal on all members, but
 // for what only says how a member writes, or shows what it has: past, past_from, address,
-// address_from and caches. (Trials compare nothing where one of the first four differs.)
+// address_from, caches and crowded. (Trials compare nothing where one of the first four differs.)
 // The defaults are what docs/shm.md measures.
 struct Thresholds {
   std::size_t one_shot = 16 << 10;        // largest one-shot allreduce of many members

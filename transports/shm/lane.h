@@ -8,7 +8,7 @@
 //             then finished = round + 1
 // and it stages round r + 1 before it waits in round r. Slots and ready lines are double: round r
 // uses those of parity r % 2. From whom nobody takes anything (who owns nothing of an allgather,
-// the only owner of a reduce-scatter) nobody awaits a flag: it stages nothing and raises none.
+// the only owner of a reduce-scatter) nobody awaits a flag: it stages nothing and is never ready.
 //
 // Invariants
 //  1. finished = r + 1 means: the owner of this line reads no slot or line of rounds <= r

@@ -15,7 +15,7 @@
 namespace echelon::shm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x3130'6d68'7363'6865;  // "echshm01"
+constexpr std::uint64_t kMagic = 0x3230'6d68'7363'6865;  // "echshm02"
 constexpr std::size_t kPage = 4096;
 
 std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
