@@ -193,6 +193,11 @@ class Engine {
     std::chrono::nanoseconds timeout;
     std::optional<Clock::time_point> deadline;  // none: set when it is first looked at
     const Operation* operation = nullptr;       // null: naps are not for it
+
+    // Whether the task's plan waits for the network.
+    bool for_network() const {
+      return task != nullptr && task->program != nullptr && task->program->waits_for_network;
+    }
   };
 
   // A lane is used without a segment.

@@ -159,18 +159,16 @@ std::chrono::nanoseconds Engine::time_to_nap(const Wait& wait, Clock::duration i
 // the network: there followers wait for long, messages take longer than being woken, and only
 // leaders that wait for followers wait briefly.
 bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
-  const Program* const program = wait.task != nullptr ? wait.task->program : nullptr;
-  if (program == nullptr || !program->waits_for_network)
+  if (!wait.for_network())
     return idle < parts_.spin + std::min<Clock::duration>(given_away_, kMostGivenAway);
-  const bool for_long = !program->needs_messages || awaits_messages();
+  const bool for_long = !wait.task->program->needs_messages || awaits_messages();
   return idle < (for_long ? std::min<Clock::duration>(parts_.spin, kBriefSpin) : parts_.spin);
 }
 
 // Where a plan waits for the network a message takes longer than being woken: who awaits one has
 // nothing to poll for, unless it may not sleep.
 bool Engine::sleeps_at_once(const Wait& wait) const {
-  const Program* const program = wait.task != nullptr ? wait.task->program : nullptr;
-  return program != nullptr && program->waits_for_network && !refused_ && awaits_messages();
+  return wait.for_network() && !refused_ && awaits_messages();
 }
 
 void Engine::yield(Clock::time_point now) {

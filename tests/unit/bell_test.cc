@@ -44,7 +44,7 @@ TEST_F(BellTest, WakesWhoSleepsOnTheDescriptorOnce) {
 TEST_F(BellTest, ADatagramThatComesLateEndsOneSleepOnly) {
   sleeper_.arm(true);
   BellLine taken{};
-  taken.sleeping = line_.sleeping.exchange(0);
+  taken.sleeping = line_.sleeping.exchange(kAwake);
   sleeper_.disarm();  // woken by something else
   ringer_.ring(taken, nonce_);
   sleeper_.arm(true);

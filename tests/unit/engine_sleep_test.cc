@@ -68,6 +68,7 @@ class BusyTransport final : public Transport {
     std::function<void()> on_look;
   };
   std::optional<Early> early;
+  std::function<void()> on_arm;
   bool left = true, armed = false;
   int polled = 0, refusals = 1;
 
@@ -75,6 +76,7 @@ class BusyTransport final : public Transport {
   int fd() const override { return early ? early->news.get() : -1; }
   bool arm() override {
     armed = true;
+    if (on_arm) on_arm();
     if (early) return true;
     left = --refusals <= 0;
     return false;
@@ -174,6 +176,18 @@ TEST_F(SleepingLate, IsNotWhereTheLeaderWaitsForTheNetwork) {
   EXPECT_GE(soonest(), kSpin);
   program_.waits_for_network = true;
   EXPECT_LT(soonest(), kSpin / 2);
+}
+
+TEST_F(SleepingLate, IsForLeadersThatWaitForFollowers) {
+  program_.waits_for_network = program_.needs_messages = true;
+  program_.one_call = false;
+  Clock::duration armed_after{};
+  transport_->on_arm = [&] {
+    armed_after = Clock::now() - group_->began;
+    group_->slept = group_->until;
+  };
+  run(value_.size());
+  EXPECT_GE(armed_after, kSpin);
 }
 
 // What another host sent before this one's ranks are ready for it.

@@ -39,7 +39,7 @@ struct Thresholds {
   std::optional<bool> past = {};      // whether it does; not set: tried (way_trial.h)
   std::size_t address_from = kSingleCopyFrom;  // from here on gathers may be read by the kernel
   std::optional<bool> address = {};            // whether they are; not set: tried
-  bool crowded = false;  // ranks outnumber the CPUs of the machine; trials count so
+  bool crowded = false;  // ranks outnumber the CPUs that they may run on; trials count so
 };
 
 struct Question {
