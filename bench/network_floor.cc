@@ -1,48 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// The floor of the processor time of an allreduce between hosts over TCP: one rank of each host
-// exchanges the messages of halving and doubling over plain sockets, is woken once for each, and
-// does nothing else. Neither additions nor what is done within a host are in it. For 2, 4, 8 ...
-// hosts. Rank 0 prints a line per size.
+// The floor of an allreduce of f32 between hosts over TCP, by halving and doubling, in time and in
+// processor time of all ranks, for 2, 4, 8 ... hosts. Rank 0 prints a line per size. Who waits
+// sleeps at once, and is woken once for what it awaits.
+//   bare: one rank of each host exchanges the messages over plain sockets, and does nothing else.
+//   whole: the others of each host bring what they have through shared memory, in one piece, and
+//     take the result; the first adds up. All results are what they have to be.
+//   UCX: the same, with Echelon's transport in place of the sockets. "-" in a build without it.
 //
 //   echelon run --emulate 4x2:1gbit -- build/bench/network_floor [bytes, such as 64KiB]...
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
-#include <system_error>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/network_host.h"
+#include "bench/network_links.h"
 #include "echelon/echelon.hpp"
-#include "lib/base/fd.h"
 #include "lib/fabric/quantity.h"
+#include "lib/reduce/reduce.h"
+#include "transports/ucx/ucx.h"
 
 namespace echelon {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kMeasured = 1;  // s. The other ranks wait meanwhile, and say so after 2 s
-constexpr int kFirst = 5;        // operations, to find out how many fit
-constexpr std::chrono::seconds kLimit{30};
-
-int checked(int result, const char* call) {
-  if (result < 0) throw std::system_error(errno, std::generic_category(), call);
-  return result;
-}
+constexpr double kMeasured = 1;         // s. The other ranks wait meanwhile, and say so after 2 s
+constexpr int kFirst = 5;               // operations, to find out how many fit
+constexpr std::size_t kLongest = 4096;  // address of a transport
+constexpr std::chrono::milliseconds kSleep{100};
 
 double processor_seconds() {
   rusage used{};
@@ -53,166 +53,236 @@ double processor_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-// The first address of this host that others may reach, with port 0.
-sockaddr_in own_address() {
-  ifaddrs* list = nullptr;
-  checked(getifaddrs(&list), "getifaddrs");
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owned(list, freeifaddrs);
-  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
-    const bool usable = (at->ifa_flags & IFF_UP) != 0 && (at->ifa_flags & IFF_LOOPBACK) == 0;
-    if (!usable || at->ifa_addr == nullptr || at->ifa_addr->sa_family != AF_INET) continue;
-    sockaddr_in address;
-    std::memcpy(&address, at->ifa_addr, sizeof address);
-    address.sin_port = 0;
-    return address;
-  }
-  throw std::runtime_error("this host has no address but that of its loopback");
-}
+// With the host whose number differs in one bit: sends these, receives as many.
+using Exchange = std::function<void(int bit, std::span<const std::byte> out, std::byte* in)>;
 
-// A connection to each of the hosts from which the number of this one differs in one bit.
-class Links {
+// Echelon's transport between the first ranks of hosts.
+class Messages {
  public:
-  explicit Links(ech::Communicator& comm) : self_(comm.host_index()), hosts_(comm.host_count()) {
-    if (hosts_ < 2 || !std::has_single_bit(static_cast<unsigned>(hosts_)))
-      throw std::runtime_error(fmt::format("2, 4, 8 ... hosts are needed, not {}", hosts_));
-    const bool leads = comm.local_rank() == 0;
-    Fd door;
-    std::vector<std::int64_t> addresses(hosts_);
-    if (leads) addresses[self_] = listen(door);
-    comm.allreduce(addresses.data(), addresses.data(), addresses.size(), ECH_MAX);
-    if (leads) connect(door, addresses);
+  explicit Messages(ech::Communicator& comm) : self_(comm.host_index()) {
+    UcxConfig config;
+    config.peers = comm.host_count() - 1;
+    const std::unique_ptr<Medium> medium = comm.local_rank() == 0 ? open_ucx(config) : nullptr;
+    const std::vector<std::string> addresses = gather(comm, medium ? medium->address() : "");
+    if (medium) transport_ = medium->connect(self_, addresses);
   }
 
-  // Sends and receives so many bytes, with the host that differs in that bit.
-  void exchange(int bit, std::byte* data, std::size_t bytes) {
-    const int fd = to_[bit].get();
-    std::size_t sent = 0, received = 0;
-    // No wake for less than all; what the kernel does not hold at once comes in parts.
-    const int all = static_cast<int>(std::min<std::size_t>(bytes, 256 << 10));
-    checked(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &all, sizeof all), "SO_RCVLOWAT");
-    while (true) {
-      if (sent < bytes) sent += moved(send(fd, data + sent, bytes - sent, MSG_NOSIGNAL));
-      if (sent == bytes && received == bytes) return;
-      const int wanted = (sent < bytes ? POLLOUT : 0) | (received < bytes ? POLLIN : 0);
-      if ((news_of(fd, wanted) & ~POLLOUT) == 0) continue;
-      received += moved(recv(fd, data + bytes + received, bytes - received, 0));
-      const std::size_t rest = bytes - received;
-      if (rest == 0 || rest >= static_cast<std::size_t>(all)) continue;
-      const int less = static_cast<int>(rest);
-      checked(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &less, sizeof less), "SO_RCVLOWAT");
-    }
+  void exchange(int bit, std::span<const std::byte> out, std::byte* in) {
+    const int peer = self_ ^ 1 << bit;
+    Completion received, sent;
+    ++tag_;
+    transport_->receive(peer, tag_, {in, out.size()}, received);
+    transport_->send(peer, tag_, out, sent);
+    while (!received.done || !sent.done)
+      if (!transport_->progress()) sleep();
+    if (received.status != ECH_OK || sent.status != ECH_OK)
+      throw std::runtime_error(
+          fmt::format("a message between hosts {} and {} failed", self_, peer));
   }
 
-  int bits() const { return static_cast<int>(to_.size()); }
+  void let_all_leave() {
+    while (transport_ && !transport_->all_left()) transport_->progress();
+  }
 
  private:
-  static int news_of(int fd, int wanted) {
-    pollfd one{fd, static_cast<short>(wanted), 0};
-    const auto limit = std::chrono::milliseconds(kLimit).count();
-    if (checked(poll(&one, 1, static_cast<int>(limit)), "poll") == 0)
-      throw std::runtime_error(fmt::format("nothing moved for {} s", kLimit.count()));
-    return one.revents;
+  void sleep() {
+    if (!transport_->arm()) return;
+    transport_->sleep(kSleep);
+    transport_->disarm();
   }
 
-  static std::size_t moved(ssize_t bytes) {
-    if (bytes < 0 && errno == EAGAIN) return 0;
-    if (bytes == 0) throw std::runtime_error("another host has ended the connection");
-    return checked(static_cast<int>(bytes), "send or recv");
+  // Of the first rank of each host.
+  static std::vector<std::string> gather(ech::Communicator& comm, const std::string& mine) {
+    struct Entry {
+      int host = 0, bytes = 0;
+      char text[kLongest];
+    };
+    if (mine.size() > kLongest) throw std::runtime_error("the address of a transport is too long");
+    Entry entry{comm.host_index(), static_cast<int>(mine.size()), {}};
+    std::memcpy(entry.text, mine.data(), mine.size());
+    std::vector<Entry> all(comm.size());
+    comm.allgather(reinterpret_cast<const std::uint8_t*>(&entry),
+                   reinterpret_cast<std::uint8_t*>(all.data()), sizeof entry);
+    std::vector<std::string> addresses(comm.host_count());
+    for (const Entry& one : all)
+      if (one.bytes > 0) addresses[one.host].assign(one.text, one.bytes);
+    return addresses;
   }
 
-  static std::int64_t listen(Fd& door) {
-    sockaddr_in address = own_address();
-    door = Fd(checked(socket(AF_INET, SOCK_STREAM, 0), "socket"));
-    auto* const general = reinterpret_cast<sockaddr*>(&address);
-    socklen_t size = sizeof address;
-    checked(bind(door.get(), general, size), "bind");
-    checked(::listen(door.get(), 16), "listen");
-    checked(getsockname(door.get(), general, &size), "getsockname");
-    return std::int64_t{address.sin_addr.s_addr} << 16 | address.sin_port;
-  }
-
-  // The lower number connects, and says which it is.
-  void connect(const Fd& door, const std::vector<std::int64_t>& addresses) {
-    to_.resize(std::bit_width(static_cast<unsigned>(hosts_)) - 1);
-    for (int bit = 0; bit < bits(); ++bit) {
-      const int peer = self_ ^ 1 << bit;
-      if (peer > self_) to_[bit] = dial(addresses[peer], bit);
-    }
-    for (int i = std::popcount(static_cast<unsigned>(self_)); i > 0; --i) {
-      Fd fd(checked(accept(door.get(), nullptr, nullptr), "accept"));
-      char bit = 0;
-      if (recv(fd.get(), &bit, 1, 0) != 1)
-        throw std::runtime_error("a host does not say who it is");
-      to_[bit] = std::move(fd);
-    }
-    const int on = 1;
-    for (const Fd& fd : to_) {
-      checked(setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), "TCP_NODELAY");
-      checked(fcntl(fd.get(), F_SETFL, O_NONBLOCK), "O_NONBLOCK");
-    }
-  }
-
-  static Fd dial(std::int64_t packed, char bit) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = static_cast<in_addr_t>(packed >> 16);
-    address.sin_port = static_cast<in_port_t>(packed & 0xffff);
-    Fd fd(checked(socket(AF_INET, SOCK_STREAM, 0), "socket"));
-    checked(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), "connect");
-    if (send(fd.get(), &bit, 1, 0) != 1) throw std::runtime_error("cannot say who this host is");
-    return fd;
-  }
-
-  const int self_, hosts_;
-  std::vector<Fd> to_;  // by bit; none where no rank of this host
+  const int self_;
+  Tag tag_ = 0;
+  std::unique_ptr<Transport> transport_;
 };
 
-void allreduce(Links& links, std::vector<std::byte>& buffer, std::size_t bytes) {
-  for (int bit = 0; bit < links.bits(); ++bit)
-    links.exchange(bit, buffer.data(), bytes >> (bit + 1));
-  for (int bit = links.bits(); bit-- > 0;) links.exchange(bit, buffer.data(), bytes >> (bit + 1));
+// Where the messages of halving and doubling lie: half of what was there is sent, and half kept.
+void bare(const Exchange& exchange, int bits, std::span<std::byte> buffer) {
+  const auto half = [&](int bit) { return buffer.first(buffer.size() >> (bit + 1)); };
+  std::byte* const in = buffer.data() + buffer.size() / 2;
+  for (int bit = 0; bit < bits; ++bit) exchange(bit, half(bit), in);
+  for (int bit = bits; bit-- > 0;) exchange(bit, half(bit), in);
 }
 
+// A rank's part of the whole operation.
+class Whole {
+ public:
+  Whole(ech::Communicator& comm, std::size_t bytes)
+      : host_(comm.host_index()),
+        bits_(std::bit_width(static_cast<unsigned>(comm.host_count())) - 1),
+        slots_(comm, bytes),
+        input_(bytes / sizeof(float), 1.F + static_cast<float>(comm.rank())),
+        output_(input_.size()),
+        received_(input_.size() / 2) {}
+
+  void operator()(const Exchange& exchange) {
+    ++round_;
+    if (!slots_.leads()) return follow();
+    collect();
+    halve(exchange);
+    for (int bit = bits_; bit-- > 0;) {
+      const Half half = half_of(bit);
+      exchange(bit, bytes(half.kept, half.elements), data(half.sent));
+    }
+    if (slots_.ranks() == 1) return;
+    std::memcpy(slots_.result(), output_.data(), output_.size() * sizeof(float));
+    slots_.reduced().raise(round_);
+  }
+
+  bool is_right(const ech::Communicator& comm) const {
+    const float ranks = static_cast<float>(comm.size());
+    return std::ranges::all_of(output_, [&](float x) { return x == ranks * (ranks + 1) / 2; });
+  }
+
+ private:
+  struct Half {
+    std::size_t kept, sent, elements;
+  };
+
+  void follow() {
+    const std::size_t bytes = input_.size() * sizeof(float);
+    std::memcpy(slots_.slot(slots_.self()), input_.data(), bytes);
+    slots_.staged(slots_.self()).raise(round_);
+    slots_.reduced().wait_for(round_);
+    std::memcpy(output_.data(), slots_.result(), bytes);
+  }
+
+  void collect() {
+    const float* sum = input_.data();
+    for (int rank = 1; rank < slots_.ranks(); ++rank) {
+      slots_.staged(rank).wait_for(round_);
+      add(sum, reinterpret_cast<const float*>(slots_.slot(rank)), 0, output_.size());
+      sum = output_.data();
+    }
+    if (slots_.ranks() == 1) output_ = input_;
+  }
+
+  void halve(const Exchange& exchange) {
+    for (int bit = 0; bit < bits_; ++bit) {
+      const Half half = half_of(bit);
+      exchange(bit, bytes(half.sent, half.elements),
+               reinterpret_cast<std::byte*>(received_.data()));
+      add(&output_[half.kept], received_.data(), half.kept, half.elements);
+    }
+  }
+
+  void add(const float* a, const float* b, std::size_t at, std::size_t elements) {
+    const auto* const other = reinterpret_cast<const std::byte*>(b);
+    reduce(ECH_FLOAT32, ECH_SUM, reinterpret_cast<const std::byte*>(a), other, data(at), elements);
+  }
+
+  // Of what is left after so many halvings.
+  Half half_of(int bit) const {
+    std::size_t begin = 0, elements = output_.size();
+    for (int i = 0; i < bit; ++i) {
+      elements /= 2;
+      if (host_ >> i & 1) begin += elements;
+    }
+    const std::size_t upper = begin + elements / 2;
+    const bool keeps_upper = (host_ >> bit & 1) != 0;
+    return {keeps_upper ? upper : begin, keeps_upper ? begin : upper, elements / 2};
+  }
+
+  std::byte* data(std::size_t at) { return reinterpret_cast<std::byte*>(&output_[at]); }
+  std::span<const std::byte> bytes(std::size_t at, std::size_t elements) {
+    return {data(at), elements * sizeof(float)};
+  }
+
+  const int host_, bits_;
+  SharedSlots slots_;
+  std::uint32_t round_ = 0;
+  std::vector<float> input_, output_, received_;
+};
+
+// Of one operation: the longest of all ranks, and the sum.
 struct Cost {
   double seconds = 0, processor = 0;
 };
 
-Cost repeat(Links& links, std::size_t bytes, int times) {
-  std::vector<std::byte> buffer(bytes);  // half is sent and half received, at most
+Cost repeat(const std::function<void()>& operation, int times) {
   const double before = processor_seconds();
   const auto begin = Clock::now();
-  for (int i = 0; i < times; ++i) allreduce(links, buffer, bytes);
+  for (int i = 0; i < times; ++i) operation();
   const std::chrono::duration<double> took = Clock::now() - begin;
   return {took.count() / times, (processor_seconds() - before) / times};
 }
 
-void measure(ech::Communicator& comm, Links& links, std::size_t bytes) {
+Cost measure(ech::Communicator& comm, const std::function<void()>& operation) {
   comm.barrier();
-  double seconds = repeat(links, bytes, kFirst).seconds;
+  double seconds = repeat(operation, kFirst).seconds;
   comm.allreduce(&seconds, &seconds, 1, ECH_MAX);
   comm.barrier();
-  Cost cost = repeat(links, bytes, 1 + static_cast<int>(kMeasured / seconds));
+  Cost cost = repeat(operation, 1 + static_cast<int>(kMeasured / seconds));
   comm.allreduce(&cost.seconds, &cost.seconds, 1, ECH_MAX);
   comm.allreduce(&cost.processor, &cost.processor, 1);
-  if (comm.rank() == 0)
-    fmt::print("{:>8} {:12.1f} {:14.1f}\n", format_size(bytes), cost.seconds * 1e6,
-               cost.processor * 1e6);
+  return cost;
 }
 
-int run(int argc, char** argv) {
-  ech::Communicator comm;
+Cost measure_whole(ech::Communicator& comm, const Exchange& exchange, std::size_t bytes) {
+  Whole whole(comm, bytes);
+  const Cost cost = measure(comm, [&] { whole(exchange); });
+  if (!whole.is_right(comm)) throw std::runtime_error("a wrong sum");
+  return cost;
+}
+
+std::string text(const std::optional<Cost>& cost) {
+  if (!cost) return fmt::format("{:>12} {:>12}", "-", "-");
+  return fmt::format("{:12.1f} {:12.1f}", cost->seconds * 1e6, cost->processor * 1e6);
+}
+
+std::vector<std::size_t> sizes_of(std::span<char* const> arguments, int hosts) {
   std::vector<std::size_t> sizes;
-  for (int i = 1; i < argc; ++i) {
-    const auto size = parse_size(argv[i]);
-    if (!size || *size < std::size_t(comm.host_count()))
-      throw std::runtime_error(fmt::format("\"{}\" is no size, such as 64KiB", argv[i]));
+  for (const char* argument : arguments) {
+    const auto size = parse_size(argument);
+    const std::size_t unit = hosts * sizeof(float);
+    if (!size || *size == 0 || *size % unit != 0)
+      throw std::runtime_error(
+          fmt::format("\"{}\" is no multiple of {} B, such as 64KiB", argument, unit));
     sizes.push_back(*size);
   }
   if (sizes.empty()) sizes = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+  return sizes;
+}
+
+void run(std::span<char* const> arguments) {
+  ech::Communicator comm;
+  const std::vector<std::size_t> sizes = sizes_of(arguments, comm.host_count());
   Links links(comm);
-  if (comm.rank() == 0) fmt::print("{:>8} {:>12} {:>14}\n", "size", "time, us", "processor, us");
-  for (const std::size_t size : sizes) measure(comm, links, size);
-  return 0;
+  std::optional<Messages> messages;
+  if (ucx_available()) messages.emplace(comm);
+  const Exchange sockets = [&](int bit, auto out, auto in) { links.exchange(bit, out, in); };
+  const Exchange ucx = [&](int bit, auto out, auto in) { messages->exchange(bit, out, in); };
+  if (comm.rank() == 0)
+    fmt::print("{:>8} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "size", "bare, us", "processor",
+               "whole, us", "processor", "UCX, us", "processor");
+  for (const std::size_t size : sizes) {
+    std::vector<std::byte> buffer(size);
+    const Cost least = measure(comm, [&] { bare(sockets, links.bits(), buffer); });
+    const Cost whole = measure_whole(comm, sockets, size);
+    std::optional<Cost> over_ucx;
+    if (messages) over_ucx = measure_whole(comm, ucx, size);
+    if (messages) messages->let_all_leave();
+    if (comm.rank() == 0)
+      fmt::print("{:>8} {} {} {}\n", format_size(size), text(least), text(whole), text(over_ucx));
+  }
 }
 
 }  // namespace
@@ -220,7 +290,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return echelon::run(argc, argv);
+    echelon::run({argv + 1, argv + argc});
+    return 0;
   } catch (const std::exception& e) {
     fmt::print(stderr, "network_floor: {}\n", e.what());
     return 1;
