@@ -22,9 +22,10 @@ double out_of_cache(double segment, const TierShape& host) {
   return 1 + 0.1 * std::clamp(std::log2(segment * ranks / (512 << 10)), 0.0, 2.0);
 }
 
-// Of ranks that wait for the network: for how much of the time processors are busy, at most, and
-// until when a sleeping one goes on once a message has come, s. An idle core takes half of that.
-constexpr double kBusy = 0.8, kWakeUp = 50e-6;
+// Of ranks that wait for the network: for how much of the time processors are busy, at most, until
+// when a sleeping one goes on once a message has come, s (an idle core takes half of that), and
+// what that adds to each round.
+constexpr double kBusy = 0.8, kWakeUp = 50e-6, kWoken = 20e-6;
 
 class Model {
  public:
@@ -62,7 +63,7 @@ class Model {
     p.busiest = by_links ? resource(tier) : by_copies ? "the PCIe of a GPU" : "the processors";
     p.busiest_load = by_links ? load_[tier] * segments : by_copies ? copied_ * segments : 0;
     p.waits_for_network =
-        by_links && leaves_time(tier) && processor_ <= kBusy * limit && 2 * latency_ <= p.seconds;
+        by_links && leaves_time(tier) && processor_ <= kBusy * limit && slept() <= *top * segments;
     if (!p.waits_for_network)
       p.under_way = segments_under_way(shape_, recipe_, {bytes, segment_, busiest, fill_});
     if (p.waits_for_network) p.message_time = message_ / speed(shape_.tiers[tier]);
@@ -78,6 +79,8 @@ class Model {
     const bool of_hosts = network && shape_.host_memory && !shape_.staging;
     return of_hosts && message_ >= kWakeUp * speed(shape_.tiers[t]);
   }
+
+  double slept() const { return latency_ + rounds_ * kWoken; }  // latency where ranks sleep
 
   std::string resource(std::size_t t) const {
     const TierKind first = shape_.tiers[0].kind;

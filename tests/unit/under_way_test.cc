@@ -46,6 +46,18 @@ TEST(Plans, KnowWhetherRanksWaitForTheNetwork) {
   EXPECT_TRUE(waits(shape, "native/ring@1MiB", 16e6));
 }
 
+// Measured: bench/RESULTS.md, "small calls that slept".
+TEST(Plans, DoNotWaitWhereWakesTakeLongerThanTheNetwork) {
+  Shape shape = crowded(kGigabit, {2, 2});
+  shape.tiers[1].link.latency = 30e-6;
+  const char* const plan = "leader:native/recursive_doubling";
+  const Prediction small = predict(shape, parse_recipe(plan), ECH_ALLREDUCE, 8 << 10);
+  EXPECT_GE(small.message / kGigabit, 50e-6) << "a message takes longer than a wake";
+  EXPECT_LE(2 * small.latency, small.seconds) << "and the network longer than all latency";
+  EXPECT_FALSE(small.waits_for_network) << "but not than that and a wake in each round";
+  EXPECT_TRUE(waits(shape, plan, 16 << 10));
+}
+
 TEST(Plans, HaveHalfSegmentsWhereAFewOfThemWaitForTheNetwork) {
   const auto segment = [](const Shape& shape, ech_collective collective, double bytes) {
     return choose(shape, collective, bytes).best.recipe.segment;
