@@ -24,7 +24,6 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/network_host.h"
@@ -80,6 +79,7 @@ class Messages {
           fmt::format("a message between hosts {} and {} failed", self_, peer));
   }
 
+  // Before this rank waits for anything else: what is left here the other host may still await.
   void let_all_leave() {
     while (transport_ && !transport_->all_left()) transport_->progress();
   }
@@ -217,28 +217,37 @@ struct Cost {
   double seconds = 0, processor = 0;
 };
 
-Cost repeat(const std::function<void()>& operation, int times) {
+// What is done over and over, and what is done when it has been, not in its time.
+struct Measured {
+  std::function<void()> operation, after = [] {};
+};
+
+Cost repeat(const Measured& measured, int times) {
   const double before = processor_seconds();
   const auto begin = Clock::now();
-  for (int i = 0; i < times; ++i) operation();
+  for (int i = 0; i < times; ++i) measured.operation();
   const std::chrono::duration<double> took = Clock::now() - begin;
-  return {took.count() / times, (processor_seconds() - before) / times};
+  const Cost cost{took.count() / times, (processor_seconds() - before) / times};
+  measured.after();
+  return cost;
 }
 
-Cost measure(ech::Communicator& comm, const std::function<void()>& operation) {
+Cost measure(ech::Communicator& comm, const Measured& measured) {
   comm.barrier();
-  double seconds = repeat(operation, kFirst).seconds;
+  double seconds = repeat(measured, kFirst).seconds;
   comm.allreduce(&seconds, &seconds, 1, ECH_MAX);
   comm.barrier();
-  Cost cost = repeat(operation, 1 + static_cast<int>(kMeasured / seconds));
+  Cost cost = repeat(measured, 1 + static_cast<int>(kMeasured / seconds));
   comm.allreduce(&cost.seconds, &cost.seconds, 1, ECH_MAX);
   comm.allreduce(&cost.processor, &cost.processor, 1);
   return cost;
 }
 
-Cost measure_whole(ech::Communicator& comm, const Exchange& exchange, std::size_t bytes) {
+Cost measure_whole(
+    ech::Communicator& comm, const Exchange& exchange, std::size_t bytes,
+    const std::function<void()>& after = [] {}) {
   Whole whole(comm, bytes);
-  const Cost cost = measure(comm, [&] { whole(exchange); });
+  const Cost cost = measure(comm, {[&] { whole(exchange); }, after});
   if (!whole.is_right(comm)) throw std::runtime_error("a wrong sum");
   return cost;
 }
@@ -275,11 +284,10 @@ void run(std::span<char* const> arguments) {
                "whole, us", "processor", "UCX, us", "processor");
   for (const std::size_t size : sizes) {
     std::vector<std::byte> buffer(size);
-    const Cost least = measure(comm, [&] { bare(sockets, links.bits(), buffer); });
+    const Cost least = measure(comm, {[&] { bare(sockets, links.bits(), buffer); }});
     const Cost whole = measure_whole(comm, sockets, size);
     std::optional<Cost> over_ucx;
-    if (messages) over_ucx = measure_whole(comm, ucx, size);
-    if (messages) messages->let_all_leave();
+    if (messages) over_ucx = measure_whole(comm, ucx, size, [&] { messages->let_all_leave(); });
     if (comm.rank() == 0)
       fmt::print("{:>8} {} {} {}\n", format_size(size), text(least), text(whole), text(over_ucx));
   }

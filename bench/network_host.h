@@ -10,13 +10,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <stdexcept>
+#include <system_error>
 #include <vector>
 
 #include "bench/network_links.h"
@@ -46,7 +46,8 @@ class alignas(64) Rounds {
   std::atomic<std::uint32_t> ended_{0}, sleepers_{0};
 };
 
-// A slot for what each rank brings, and one for the result, of so many bytes.
+// A slot of so many bytes for what each rank brings but the first, whose slot and flag are the
+// result's.
 class SharedSlots {
  public:
   SharedSlots(ech::Communicator& comm, std::size_t bytes)
