@@ -94,8 +94,8 @@ struct Prediction {
   std::string busiest;      // the resource that limits: "network of a host", ...
   double busiest_load = 0;  // bytes that pass it
   // The network limits, processors are free for a fifth of the time or more, and a message takes
-  // longer than a rank that sleeps needs to be woken. So does the network for all of the operation
-  // than its rounds, with a wake in each.
+  // longer than a rank that sleeps needs to be woken. The whole operation keeps the network at work
+  // for at least as long as its rounds take with a wake in each.
   bool waits_for_network = false;
   double message_time = 0;  // s that the network then takes for `message`
   // Segments at once: what keeps the busiest resource busy, and no more than stay in caches; one of
