@@ -10,7 +10,7 @@ namespace echelon {
 namespace {
 
 // More than a round takes where a rank naps in each, and less than where all lanes are in use:
-// bench/RESULTS.md, "naps".
+// bench/results, "naps".
 constexpr int kRoundInMessages = 2;
 
 int size_class(std::size_t bytes) { return std::bit_width(bytes - 1); }

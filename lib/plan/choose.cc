@@ -19,10 +19,10 @@ namespace {
 constexpr std::size_t kUsualSegment = 128 << 10;  // and larger
 constexpr std::size_t kLargestSegment = 16 << 20;
 constexpr double kSmallestMessage = 16 << 10;
-constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/RESULTS.md, "Small segments"
+constexpr double kCalm = 1.0 / 6;  // these three are measured: bench/results, "Small segments"
 
 // Smaller ones are for allreduces of so many bytes only that wait for the network in messages that
-// are not short: bench/RESULTS.md, "Segments of 64 KiB".
+// are not short: bench/results, "Segments of 64 KiB".
 constexpr std::size_t kSmallestSegment = kUsualSegment / 2;
 constexpr double kSmallestFrom = 1 << 20, kSmallestTo = 4 << 20, kLongMessage = 32 << 10;
 

@@ -11,7 +11,7 @@
 namespace echelon {
 
 // Predictions that differ less are alike; where ranks outnumber CPUs and these are the limit, those
-// of recipes that differ less than the second (bench/RESULTS.md, "small segments and leaders").
+// of recipes that differ less than the second (bench/results, "small segments and leaders").
 inline constexpr double kAlike = 1.02;
 inline constexpr double kAlikeWhereCrowded = 1.1;
 

@@ -16,7 +16,7 @@ constexpr double kPiece = 128 << 10;  // bytes in which messages go over sockets
 
 // How much longer the bytes of a segment take that leaves the caches before it is sent on: a tenth
 // for each doubling of the segment times the ranks of a host, of which no more than four were
-// measured: bench/RESULTS.md, "small segments and leaders" and "pieces of 130 KiB".
+// measured: bench/results, "small segments and leaders" and "pieces of 130 KiB".
 double out_of_cache(double segment, const TierShape& host) {
   const int ranks = is_served_as_one(host.kind) ? std::clamp(host.most_children, 2, 4) : 2;
   return 1 + 0.1 * std::clamp(std::log2(segment * ranks / (512 << 10)), 0.0, 2.0);

@@ -54,7 +54,7 @@ struct Shape {
   double reduce_speed = 8e9;
   double message_overhead = 4e-6;  // s of processor time per message and end, over sockets
   // Where ranks outnumber CPUs, s of processor time with both ends: of a message that these wait
-  // for, and as much of every round, with what ranks give up to each other (bench/RESULTS.md,
+  // for, and as much of every round, with what ranks give up to each other (bench/results,
   // "small calls"); of one among many, and of its bytes over sockets ("small segments and
   // leaders").
   double crowded_wait = 21e-6;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many segments may be under way at once, of one operation or of several one after the other.
 // Each goes through memory of its own lane; the fewer lanes there are, the more of that is still in
-// a cache when it is used again. Measured: bench/RESULTS.md, "the first lanes". The engine is told
+// a cache when it is used again. Measured: bench/results, "the first lanes". The engine is told
 // for the largest size of a class, so sizes above half a limit count as those at it.
 #pragma once
 

@@ -46,7 +46,7 @@ TEST(Plans, KnowWhetherRanksWaitForTheNetwork) {
   EXPECT_TRUE(waits(shape, "native/ring@1MiB", 16e6));
 }
 
-// Measured: bench/RESULTS.md, "small calls that slept".
+// Measured: bench/results, "small calls that slept".
 TEST(Plans, DoNotWaitWhereWakesTakeLongerThanTheNetwork) {
   Shape shape = crowded(kGigabit, {2, 2});
   shape.tiers[1].link.latency = 30e-6;

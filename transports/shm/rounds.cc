@@ -10,28 +10,28 @@ namespace echelon::shm {
 namespace {
 
 // Ranks that add up and gather in turns wait for each other: so many rounds keep them busy.
-// Measured: bench/RESULTS.md, "slots that fill the cache".
+// Measured: bench/results, "slots that fill the cache".
 constexpr std::size_t kRoundsOfTwo = 2, kRoundsOfMore = 16;
 
 // Among more than two, a call of which each has so much to add up takes two rounds at least: ranks
-// that share a core stage while others add up. Measured: bench/RESULTS.md, "two rounds at least".
+// that share a core stage while others add up. Measured: bench/results, "two rounds at least".
 constexpr std::size_t kTwoRoundsFrom = 16 << 10;
 
 // Of two members one copies into slots while the other takes out of them, where one owns all. Calls
 // of kCutFrom and more go in two rounds, those of more than two kRoundOfOneOwner in rounds of that.
-// Not among more: on two cores they only waited more often. Measured: bench/RESULTS.md, "one owner
+// Not among more: on two cores they only waited more often. Measured: bench/results, "one owner
 // of two".
 constexpr std::size_t kCutFrom = 32 << 10, kRoundOfOneOwner = 64 << 10;
 
 // Two members have four slots each, of a lane, in a cache that holds 64 slots; more members, who
-// share cores, have larger blocks. Measured: bench/RESULTS.md, "a cache of 8 MiB" and "smaller
+// share cores, have larger blocks. Measured: bench/results, "a cache of 8 MiB" and "smaller
 // slots for more than two".
 constexpr std::size_t kShareOfPair = 64, kShareOfMore = 32;
 constexpr std::size_t kLeastInUse = 64 << 10;
 
 // What was written is to leave a second-level cache, and to stay in the third: in the slots of one
 // parity and direction, for each member and other member, of all lanes that are used in turns.
-// Measured: bench/RESULTS.md, "from place to place".
+// Measured: bench/results, "from place to place".
 constexpr std::size_t kMostPlaces = 16, kInPlaces = 4 << 20;
 
 // The smallest block of which two hold so many bytes.
