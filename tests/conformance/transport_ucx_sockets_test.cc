@@ -76,11 +76,11 @@ TEST_F(Connections, ThatAreFullAreEndedAndOthersAreNot) {
 }
 
 TEST_F(Connections, TellHowMuchTheyTakeAtOnce) {
-  const std::optional<std::size_t> room = WatchedConnections(outer_.get()).room();
+  const std::optional<std::size_t> room = WatchedConnections(outer_.get()).look();
   ASSERT_TRUE(room);
   EXPECT_GT(*room, 1000u);
   EXPECT_LE(*room, fill(full_.mine));
-  EXPECT_EQ(WatchedConnections(outer_.get()).room(), 0u) << "full, but nothing waits for it";
+  EXPECT_EQ(WatchedConnections(outer_.get()).look(), 0u) << "full, but nothing waits for it";
 }
 
 TEST_F(Connections, TellThatSomethingWaitsForRoom) {
@@ -88,11 +88,11 @@ TEST_F(Connections, TellThatSomethingWaitsForRoom) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT;
   ASSERT_EQ(epoll_ctl(inner_.get(), EPOLL_CTL_MOD, full_.mine.get(), &event), 0);
-  EXPECT_FALSE(WatchedConnections(outer_.get()).room());
+  EXPECT_FALSE(WatchedConnections(outer_.get()).look());
 }
 
 TEST_F(Connections, AreNoneWhereThereIsNoEpoll) {
-  EXPECT_TRUE(WatchedConnections(-1).room());
+  EXPECT_TRUE(WatchedConnections(-1).look());
   end_full_connections(-1);
   end_full_connections(roomy_.mine.get());
   EXPECT_EQ(send(roomy_.mine.get(), "x", 1, MSG_NOSIGNAL), 1);

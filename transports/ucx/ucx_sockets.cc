@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <string_view>
-#include <utility>
+
+#include "lib/base/fd.h"
 
 namespace echelon {
 namespace {
@@ -26,11 +28,8 @@ struct Watched {
   unsigned events;
 };
 
-Fd open_info(int fd) {
-  return Fd(open(fmt::format("/proc/self/fdinfo/{}", fd).c_str(), O_RDONLY | O_CLOEXEC));
-}
-
-std::string read_info(const Fd& info) {
+std::string read_info(int fd) {
+  const Fd info(open(fmt::format("/proc/self/fdinfo/{}", fd).c_str(), O_RDONLY | O_CLOEXEC));
   std::string text(4096, '\0');
   std::size_t filled = 0;
   while (true) {
@@ -75,20 +74,14 @@ bool takes_bytes(int fd) {
   return poll(&room, 1, 0) != 0;  // errors among it: then sending fails, and does not wait
 }
 
-// Calls on_epoll(info, text) with `epoll` and those in it, on_connection(watched) with what they
-// watch.
-template <typename OnEpoll, typename OnConnection>
-void visit(int epoll, const OnEpoll& on_epoll, const OnConnection& on_connection,
-           int depth = kDepth) {
-  Fd info = open_info(epoll);
-  std::string text = read_info(info);
-  const std::vector<Watched> all = watched_in(text);
-  on_epoll(std::move(info), std::move(text));
-  for (const Watched& one : all) {
+// Calls on_connection(watched) with the connections that `epoll`, or one in it, watches.
+template <typename OnConnection>
+void visit(int epoll, const OnConnection& on_connection, int depth = kDepth) {
+  for (const Watched& one : watched_in(read_info(epoll))) {
     if (is_connection(one.fd)) {
       on_connection(one);
     } else if (depth > 1 && is_epoll(one.fd)) {
-      visit(one.fd, on_epoll, on_connection, depth - 1);
+      visit(one.fd, on_connection, depth - 1);
     }
   }
 }
@@ -101,48 +94,33 @@ std::size_t buffer_of(int fd) {
 
 }  // namespace
 
-bool WatchedConnections::changed() {
-  return epolls_.empty() || std::ranges::any_of(epolls_, [](const Epoll& e) {
-           return !e.info || read_info(e.info) != e.text;
-         });
-}
-
-void WatchedConnections::look() {
-  epolls_.clear();
+std::optional<std::size_t> WatchedConnections::look() noexcept {
   connections_.clear();
   smallest_buffer_ = kShareOfRoom * kAmple;
-  any_waits_ = false;
-  visit(
-      epoll_,
-      [&](Fd info, std::string text) {
-        epolls_.push_back({std::move(info), std::move(text)});
-      },
-      [&](const Watched& one) {
-        connections_.push_back({one.fd, POLLOUT, 0});
-        smallest_buffer_ = std::min(smallest_buffer_, buffer_of(one.fd));
-        any_waits_ = any_waits_ || (one.events & EPOLLOUT) != 0;
-      });
-}
-
-std::optional<std::size_t> WatchedConnections::room() noexcept {
+  bool any_waits = false;
   try {
-    if (changed()) look();
+    visit(epoll_, [&](const Watched& one) {
+      connections_.push_back({one.fd, POLLOUT, 0});
+      smallest_buffer_ = std::min(smallest_buffer_, buffer_of(one.fd));
+      any_waits = any_waits || (one.events & EPOLLOUT) != 0;
+    });
   } catch (const std::exception&) {
     return kAmple;
   }
-  if (any_waits_) return std::nullopt;
+  if (any_waits) return std::nullopt;
+  return room();
+}
+
+std::size_t WatchedConnections::room() noexcept {
   const int with_room = poll(connections_.data(), connections_.size(), 0);
-  if (with_room < static_cast<int>(connections_.size())) return 0;
-  return smallest_buffer_ / kShareOfRoom;
+  return with_room < static_cast<int>(connections_.size()) ? 0 : smallest_buffer_ / kShareOfRoom;
 }
 
 void end_full_connections(int epoll) noexcept {
   try {
-    const auto end_if_full = [](const Watched& one) {
+    visit(epoll, [](const Watched& one) {
       if (!takes_bytes(one.fd)) shutdown(one.fd, SHUT_RDWR);
-    };
-    visit(
-        epoll, [](const Fd&, const std::string&) {}, end_if_full);
+    });
   } catch (const std::exception&) {  // without /proc it is as it was
   }
 }

@@ -84,6 +84,7 @@ void UcxTransport::send(int peer, Tag tag, std::span<const std::byte> data,
   ++counters_.messages;
   counters_.bytes += data.size();
   to_send_ += data.size() + kPerMessage;
+  if (!std::exchange(to.used, true)) expect_connection();
   void* request =
       ucp_tag_send_nbx(to.endpoint, data.data(), data.size(), full_tag(self_, tag), &param);
   if (UCS_PTR_IS_PTR(request)) return started(operation, request, completion);
@@ -137,13 +138,22 @@ void UcxTransport::abort() {
   worker_->wake();
 }
 
-// Looks only where what was sent may be more than the connections had room for.
+// Looks only where what was sent may be more than the connections had room for. While they have
+// room, progress() sends what UCX holds for one. What has carried a message remains the peer's
+// connection; before, UCX may make it anew.
 bool UcxTransport::all_left() {
   if (to_send_ <= room_ || stopped_) return true;
-  const std::optional<std::size_t> room = connections_.room();
-  if (!room) return false;
+  std::size_t room = any_new_ ? 0 : connections_.room();
+  if (room > 0) {
+    if (progress()) return false;
+  } else {
+    const std::optional<std::size_t> found = connections_.look();
+    if (!found) return false;
+    room = *found;
+    any_new_ = false;
+  }
   // A connection made meanwhile has little room at first.
-  room_ = std::min(*room, std::max(kFirstRoom, 2 * room_));
+  room_ = std::min(room, std::max(kFirstRoom, 2 * room_));
   to_send_ = 0;
   return true;
 }
@@ -192,7 +202,7 @@ bool UcxTransport::reach(Peer& peer) {
     return fail(peer, e.code(), e.what());
   }
   peer.local = local_ && local_(peer.rank);
-  room_ = 0;
+  expect_connection();
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -203,6 +213,11 @@ bool UcxTransport::reach(Peer& peer) {
   if (status == UCS_OK) return true;
   peer.endpoint = nullptr;
   return fail(peer, ECH_ERR_PEER, quiet.text());
+}
+
+void UcxTransport::expect_connection() {
+  any_new_ = true;
+  room_ = 0;
 }
 
 bool UcxTransport::fail(Peer& peer, ech_status status, const std::string& reason) {

@@ -65,6 +65,7 @@ class UcxTransport : public Transport {
     std::string reason;          // more on that, or ""
     bool local = false;          // reached through shared memory, which cannot tell of deaths
     bool broken = false;         // UCX said so; fail() has not dealt with it yet
+    bool used = false;           // to send
   };
 
   static void on_sent(void* request, ucs_status_t status, void* operation);
@@ -73,6 +74,7 @@ class UcxTransport : public Transport {
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
 
   bool reach(Peer& peer);
+  void expect_connection();
   static bool fail(Peer& peer, ech_status status, const std::string& reason);
   void collect(Peer& from, Tag tag, std::span<std::byte> data, Completion& completion);
 
@@ -102,6 +104,7 @@ class UcxTransport : public Transport {
   Counters counters_;
   std::size_t to_send_ = 0;  // at most, since all_left() looked
   std::size_t room_ = 0;     // of every connection, then
+  bool any_new_ = true;      // connections, since connections_ looked
   bool any_broken_ = false;
   bool stopped_ = false;
   bool held_ = false;  // UCX may still hold memory of an operation that we ended
