@@ -228,6 +228,7 @@ class Engine {
   std::string pending() const;
   bool try_progress();
   bool awaits_messages() const;
+  bool awaits_group() const;
   bool poll_network();
   bool is_direct(const Task& task) const;
   void run_direct(const Task& task);

@@ -75,6 +75,9 @@ class Segment {
     return (stage_ == Stage::kRunning && awaits_messages_) || !unconfirmed_.empty();
   }
 
+  // Whether a call of the group does.
+  bool awaits_group() const { return stage_ == Stage::kRunning && call_pending_; }
+
   // Whether the memory keeps it from going on.
   bool awaits_memory() const { return active() && awaits_memory_; }
 

@@ -52,12 +52,11 @@ void Engine::wait_until(Done done, Wait& wait) {
   const int patience = parts_.transport ? kPollsOfNetwork : parts_.patience;
   int polls = 0;
   while (!done()) {
-    if (push()) {
-      polls = 0;
-      end_idleness();
-    } else if ((++polls >= patience || sleeps_at_once(wait)) && !done()) {
-      give_way(wait);
-    }
+    const bool moved = push();
+    polls = moved ? 0 : polls + 1;
+    if (moved) end_idleness();
+    const bool patient = polls < patience && (!sleeps_at_once(wait) || (moved && active_ > 1));
+    if (!patient && !done()) give_way(wait);
   }
 }
 
@@ -166,7 +165,8 @@ bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
 }
 
 // Where a plan waits for the network a message takes longer than being woken: who awaits one has
-// nothing to poll for, unless it may not sleep.
+// nothing to poll for, unless it may not sleep. When something has come just now there is hardly
+// more, where only one segment is under way.
 bool Engine::sleeps_at_once(const Wait& wait) const {
   return wait.for_network() && !refused_ && awaits_messages();
 }
@@ -189,6 +189,10 @@ bool Engine::needs_network() {
     return lane->active() && lane->operation()->task_.program->needs_messages;
   });
   return !in_group || messages || !parts_.transport->all_left();
+}
+
+bool Engine::awaits_group() const {
+  return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->awaits_group(); });
 }
 
 // Refused again, and nothing has come in between. UCX wakes nobody for the room in shared memory
@@ -217,8 +221,9 @@ void Engine::give_way(Wait& wait) {
   const auto limit = std::min<Clock::duration>(*wait.deadline - now, kLongestSleep);
   const int fd = parts_.watch != nullptr ? parts_.watch->fd() : -1;
   Waitable* const network = needs_network() ? parts_.transport.get() : nullptr;
-  const std::initializer_list<Waitable*> sources = {network, parts_.group.get(),
-                                                    parts_.memory->news(), parts_.also};
+  Waitable* const group = at_once && !awaits_group() ? nullptr : parts_.group.get();
+  const std::initializer_list<Waitable*> sources = {network, group, parts_.memory->news(),
+                                                    parts_.also};
   if (sleep_until_news(sources, fd, limit)) {
     ++counters_.waits;
     refused_ = false;
