@@ -55,7 +55,9 @@ void Engine::wait_until(Done done, Wait& wait) {
     const bool moved = push();
     polls = moved ? 0 : polls + 1;
     if (moved) end_idleness();
-    const bool patient = polls < patience && (!sleeps_at_once(wait) || (moved && active_ > 1));
+    // When something has come just now there is hardly more, where one segment is under way.
+    const bool more = moved && active_ + queue_.size() > 1;
+    const bool patient = polls < patience && (more || !sleeps_at_once(wait));
     if (!patient && !done()) give_way(wait);
   }
 }
@@ -165,8 +167,7 @@ bool Engine::polls_on(const Wait& wait, Clock::duration idle) const {
 }
 
 // Where a plan waits for the network a message takes longer than being woken: who awaits one has
-// nothing to poll for, unless it may not sleep. When something has come just now there is hardly
-// more, where only one segment is under way.
+// nothing to poll for, unless it may not sleep.
 bool Engine::sleeps_at_once(const Wait& wait) const {
   return wait.for_network() && !refused_ && awaits_messages();
 }

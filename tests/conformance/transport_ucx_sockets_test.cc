@@ -91,8 +91,35 @@ TEST_F(Connections, TellThatSomethingWaitsForRoom) {
   EXPECT_FALSE(WatchedConnections(outer_.get()).look());
 }
 
+TEST_F(Connections, HaveRoomWhereAllAreQuiet) {
+  WatchedConnections connections(outer_.get());
+  EXPECT_EQ(connections.room_if_quiet(), 0u) << "not known yet";
+  const std::optional<std::size_t> room = connections.look();
+  ASSERT_TRUE(room);
+  EXPECT_EQ(connections.room_if_quiet(), *room);
+  EXPECT_EQ(send(roomy_.theirs.get(), "x", 1, MSG_NOSIGNAL), 1);
+  EXPECT_EQ(connections.room_if_quiet(), 0u) << "something has come";
+  char byte = 0;
+  EXPECT_EQ(recv(roomy_.mine.get(), &byte, 1, 0), 1);
+  EXPECT_EQ(connections.room_if_quiet(), *room);
+  fill(full_.mine);
+  EXPECT_EQ(connections.room_if_quiet(), 0u) << "one is full";
+}
+
+TEST_F(Connections, AreNotQuietWhereOneWithRoomWaitsForThat) {
+  WatchedConnections connections(outer_.get());
+  ASSERT_TRUE(connections.look());
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT;
+  ASSERT_EQ(epoll_ctl(inner_.get(), EPOLL_CTL_MOD, full_.mine.get(), &event), 0);
+  EXPECT_EQ(connections.room_if_quiet(), 0u);
+  EXPECT_FALSE(connections.look());
+}
+
 TEST_F(Connections, AreNoneWhereThereIsNoEpoll) {
-  EXPECT_TRUE(WatchedConnections(-1).look());
+  WatchedConnections none(-1);
+  EXPECT_TRUE(none.look());
+  EXPECT_EQ(none.room_if_quiet(), 0u) << "looks again";
   end_full_connections(-1);
   end_full_connections(roomy_.mine.get());
   EXPECT_EQ(send(roomy_.mine.get(), "x", 1, MSG_NOSIGNAL), 1);

@@ -74,16 +74,20 @@ bool takes_bytes(int fd) {
   return poll(&room, 1, 0) != 0;  // errors among it: then sending fails, and does not wait
 }
 
-// Calls on_connection(watched) with the connections that `epoll`, or one in it, watches.
+// Calls on_connection(epoll, watched) with the connections that `epoll`, or one in it, watches.
+// False where one of these could not be read.
 template <typename OnConnection>
-void visit(int epoll, const OnConnection& on_connection, int depth = kDepth) {
-  for (const Watched& one : watched_in(read_info(epoll))) {
+bool visit(int epoll, const OnConnection& on_connection, int depth = kDepth) {
+  const std::string text = read_info(epoll);
+  bool all_read = !text.empty();
+  for (const Watched& one : watched_in(text)) {
     if (is_connection(one.fd)) {
-      on_connection(one);
+      on_connection(epoll, one);
     } else if (depth > 1 && is_epoll(one.fd)) {
-      visit(one.fd, on_connection, depth - 1);
+      all_read = visit(one.fd, on_connection, depth - 1) && all_read;
     }
   }
+  return all_read;
 }
 
 std::size_t buffer_of(int fd) {
@@ -96,11 +100,15 @@ std::size_t buffer_of(int fd) {
 
 std::optional<std::size_t> WatchedConnections::look() noexcept {
   connections_.clear();
+  watching_.clear();
   smallest_buffer_ = kShareOfRoom * kAmple;
+  seen_ = false;
   bool any_waits = false;
   try {
-    visit(epoll_, [&](const Watched& one) {
+    seen_ = visit(epoll_, [&](int epoll, const Watched& one) {
       connections_.push_back({one.fd, POLLOUT, 0});
+      if (watching_.empty() || watching_.back().fd != epoll)
+        watching_.push_back({epoll, POLLIN, 0});
       smallest_buffer_ = std::min(smallest_buffer_, buffer_of(one.fd));
       any_waits = any_waits || (one.events & EPOLLOUT) != 0;
     });
@@ -116,9 +124,17 @@ std::size_t WatchedConnections::room() noexcept {
   return with_room < static_cast<int>(connections_.size()) ? 0 : smallest_buffer_ / kShareOfRoom;
 }
 
+// In this order: what takes bytes goes on to do so, for nobody else sends.
+std::size_t WatchedConnections::room_if_quiet() noexcept {
+  if (!seen_) return 0;
+  const std::size_t free = room();
+  if (free == 0 || poll(watching_.data(), watching_.size(), 0) != 0) return 0;
+  return free;
+}
+
 void end_full_connections(int epoll) noexcept {
   try {
-    visit(epoll, [](const Watched& one) {
+    visit(epoll, [](int, const Watched& one) {
       if (!takes_bytes(one.fd)) shutdown(one.fd, SHUT_RDWR);
     });
   } catch (const std::exception&) {  // without /proc it is as it was

@@ -21,13 +21,18 @@ class WatchedConnections {
   // or no /proc. Costs some 10 us.
   std::optional<std::size_t> look() noexcept;
 
-  // Likewise for those that there were then, whether watched for room or not. Costs some 1 us.
-  std::size_t room() noexcept;
+  // The same for those that there were then, where all take bytes and the epolls that watch them
+  // have nothing to tell: one that was watched for room would. Else 0. Costs some 1 us.
+  std::size_t room_if_quiet() noexcept;
 
  private:
+  std::size_t room() noexcept;
+
   const int epoll_;
   std::vector<pollfd> connections_;
+  std::vector<pollfd> watching_;  // epolls of connections
   std::size_t smallest_buffer_ = 0;
+  bool seen_ = false;
 };
 
 // Shuts down the connections that `epoll`, or an epoll in it, watches and that take no more bytes.

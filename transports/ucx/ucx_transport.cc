@@ -138,15 +138,14 @@ void UcxTransport::abort() {
   worker_->wake();
 }
 
-// Looks only where what was sent may be more than the connections had room for. While they have
-// room, progress() sends what UCX holds for one. What has carried a message remains the peer's
-// connection; before, UCX may make it anew.
+// Looks only where what was sent may be more than the connections had room for. What has carried a
+// message remains the peer's connection; before, and where a message may go by several, UCX may
+// make one anew.
 bool UcxTransport::all_left() {
   if (to_send_ <= room_ || stopped_) return true;
-  std::size_t room = any_new_ ? 0 : connections_.room();
-  if (room > 0) {
-    if (progress()) return false;
-  } else {
+  const bool known = !any_new_ && worker_->one_rail();
+  std::size_t room = known ? connections_.room_if_quiet() : 0;
+  if (room == 0) {
     const std::optional<std::size_t> found = connections_.look();
     if (!found) return false;
     room = *found;

@@ -176,7 +176,8 @@ int ports_of(const UcxConfig& config) {
 
 }  // namespace
 
-UcxWorker::UcxWorker(const UcxConfig& config) {
+UcxWorker::UcxWorker(const UcxConfig& config)
+    : one_rail_(config.rails == 1 && !is_set(config, "UCX_MAX_EAGER_RAILS")) {
   const UcxQuiet quiet;
   require_descriptors(ucx_descriptors(config.peers), "ucx");
   require_thread("ucx");  // it ends the process when it gets none

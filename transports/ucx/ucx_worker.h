@@ -27,6 +27,9 @@ class UcxWorker {
   // would copy such a message in pieces, one after the other.
   bool reaches_gpus() const;
 
+  // Whether all messages to a peer go by one connection.
+  bool one_rail() const { return one_rail_; }
+
   // Makes fd() readable, or the next arm fail. Any thread.
   void wake() { ucp_worker_signal(worker_.get()); }
 
@@ -36,6 +39,7 @@ class UcxWorker {
     void operator()(ucp_worker_h worker) const { ucp_worker_destroy(worker); }
   };
 
+  const bool one_rail_;
   std::unique_ptr<ucp_context, Cleanup> context_;
   std::unique_ptr<ucp_worker, Cleanup> worker_;
   int fd_ = -1;
