@@ -192,6 +192,8 @@ bool Engine::needs_network() {
   return !in_group || messages || !parts_.transport->all_left();
 }
 
+// Who awaits messages and no call of the group sleeps on the network alone: what ranks of its host
+// do meanwhile is none of its business.
 bool Engine::awaits_group() const {
   return std::ranges::any_of(lanes_, [](const auto& lane) { return lane->awaits_group(); });
 }
