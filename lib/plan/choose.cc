@@ -149,19 +149,15 @@ const Candidate& quickest_own(const Shape& shape, const std::vector<Candidate>& 
   return *std::ranges::min_element(list, {}, order);
 }
 
-// Whether leaders send no more over any link than parts do. In a rack they would: one host's NIC
-// bears what the rack exchanges with others.
-bool leaders_load_alike(const Shape& shape) { return shape.tiers.size() == 2; }
-
 // By what is preferred of what is alike, where ranks outnumber CPUs. Plans that wait for the
 // network take the same time by leaders, and less of the processors, where these move what is in a
 // host.
 void put_in_order(const Shape& shape, const Prediction& quickest, std::vector<Candidate>& list) {
-  const bool leaders = is_crowded_memory(shape, shape.tiers[0]) && leaders_load_alike(shape);
+  const bool crowded = is_crowded_memory(shape, shape.tiers[0]);
   if (is_crowded(shape, quickest))
     std::ranges::stable_sort(
         list, {}, [&](const Candidate& c) { return order_where_crowded(shape, c.recipe); });
-  else if (leaders && quickest.waits_for_network)
+  else if (crowded && quickest.waits_for_network)
     std::ranges::stable_sort(
         list, {}, [](const Candidate& c) { return c.recipe.ownership == Ownership::kSplit; });
 }

@@ -195,14 +195,19 @@ TEST(CrowdedPlans, HaveFewRanksAtWorkWhereTheyWaitForTheNetwork) {
   }
 }
 
-// There one host of each would send for both.
-TEST(CrowdedPlans, HaveNoLeadersOfRacksThatWaitForTheNetwork) {
+// One host of a rack sends for both, which it can where its NIC is quicker than the uplink.
+TEST(CrowdedPlans, HaveLeadersOfRacksThatWaitForUplinksAndNotForNics) {
   Shape shape = make_shape(layout_of({{2, 2, 2, 2}, {2, 2}}), true);
+  const auto plan = [&](double nics, double megabytes) {
+    shape.tiers[1].slowest_child = shape.tiers[1].one_nic = nics * kGigabit;
+    shape.tiers[2].slowest_child = kGigabit;
+    return to_text(choose(shape, ECH_ALLREDUCE, megabytes * (1 << 20)).best.recipe);
+  };
+  EXPECT_EQ(plan(10, 16), "native/ring/ring@128KiB") << "a CPU for each rank";
   shape.cpus_per_rank = 2.0 / 8;
-  shape.tiers[1].slowest_child = 10 * kGigabit;
-  shape.tiers[2].slowest_child = kGigabit;
-  const Candidate plan = choose(shape, ECH_ALLREDUCE, 16 << 20).best;
-  EXPECT_EQ(plan.recipe.ownership, Ownership::kSplit) << to_text(plan.recipe);
+  EXPECT_EQ(plan(10, 16), "leader:native/ring/ring@128KiB");
+  EXPECT_EQ(plan(10, 4), "leader:native/ring/recursive_doubling@64KiB");
+  EXPECT_EQ(plan(1, 16), "native/ring/ring@128KiB");
 }
 
 // What leaders give that wait for processors says nothing of their links.
