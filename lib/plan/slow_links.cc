@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "lib/plan/model.h"
@@ -48,6 +49,20 @@ double best_part(const std::vector<LinkRate>& rates, const LinkRate& of, std::si
   return best;
 }
 
+// What plans assume of the slowest link between hosts or racks that is not of tier t.
+double narrowest_but(const Layout& layout, std::size_t t) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t u = 0; u < layout.tiers.size(); ++u) {
+    const TierKind kind = layout.tiers[u].kind;
+    const bool network = kind != TierKind::kSocket && !is_served_as_one(kind);
+    if (u == t || !network) continue;
+    for (const TierGroup& group : layout.tiers[u].groups)
+      for (std::size_t c = 0; c < group.children.size() && group.children.size() > 1; ++c)
+        least = std::min(least, child_speed(group, c, group.children[c].size()));
+  }
+  return least;
+}
+
 }  // namespace
 
 std::vector<LinkRate> link_rates(const Layout& layout, const std::vector<SentToHost>& sent) {
@@ -71,6 +86,7 @@ std::vector<LinkRate> link_rates(const Layout& layout, const std::vector<SentToH
     const TierGroup& group = layout.tiers[tier].groups[at];
     LinkRate rate{tier, at, from, to};
     rate.disproved = group.disproved;
+    rate.narrowest = narrowest_but(layout, tier);
     for (const auto& [rank, sum] : ranks) {
       rate.measured += sum.bytes / sum.seconds;
       rate.bytes += sum.bytes;

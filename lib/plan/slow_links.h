@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -27,11 +28,16 @@ struct LinkRate {
   std::size_t tier = 0, group = 0, from = 0, to = 0;  // indices: tiers, groups, children
   double measured = 0, assumed = 0;                   // bytes/s
   double bytes = 0;
-  double disproved = 0;  // TierGroup::disproved
+  double disproved = 0;                                        // TierGroup::disproved
+  double narrowest = std::numeric_limits<double>::infinity();  // assumed, of other networks
 
   double part() const { return measured / assumed; }
+  // A link that could carry twice what the narrowest other network does waits for that one, and
+  // shows the latency of single messages: a host of a rack exchanges a buffer with the others of
+  // the rack, and at most one with the other racks.
   bool is_slow() const {
-    return measured < (disproved > 0 ? std::min(assumed, disproved) : assumed) / 2;
+    const double believed = disproved > 0 ? std::min(assumed, disproved) : assumed;
+    return measured < believed / 2 && measured < 2 * narrowest;
   }
 };
 

@@ -120,6 +120,20 @@ TEST(LinkRates, AcrossRacksAreThoseOfTheUplinks) {
   }
 }
 
+// What a host sends within its rack waits for the uplink, and says little of the host's own link.
+TEST(LinkRates, ThatAnotherNetworkLimitsAreNotSlow) {
+  const Layout layout = Cluster{4, 1.25e9, kGigabit}.layout();
+  const auto slow = [&](double host, double uplink) {
+    std::vector<bool> by_tier(layout.tiers.size());
+    for (const LinkRate& r : link_rates(layout, ring({host, uplink, host, uplink})))
+      by_tier[r.tier] = r.is_slow();
+    return by_tier;
+  };
+  EXPECT_EQ(slow(4 * kGigabit, kGigabit), std::vector({false, false, false}));
+  EXPECT_EQ(slow(1.9 * kGigabit, kGigabit), std::vector({false, true, false}));
+  EXPECT_EQ(slow(1.25e9, kSlow), std::vector({false, false, true}));
+}
+
 TEST(SlowLinks, ThreePeriodsInARowAreTakenSeriously) {
   const Layout layout = Cluster{}.layout();
   const auto slow = link_rates(layout, ring(kHost2IsSlow));
