@@ -50,7 +50,7 @@ double best_part(const std::vector<LinkRate>& rates, const LinkRate& of, std::si
 }
 
 // What plans assume of the slowest link between hosts or racks that is not of tier t.
-double narrowest_but(const Layout& layout, std::size_t t) {
+double assumed_but(const Layout& layout, std::size_t t) {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t u = 0; u < layout.tiers.size(); ++u) {
     const TierKind kind = layout.tiers[u].kind;
@@ -61,6 +61,15 @@ double narrowest_but(const Layout& layout, std::size_t t) {
         least = std::min(least, child_speed(group, c, group.children[c].size()));
   }
   return least;
+}
+
+void find_narrowest(const Layout& layout, std::vector<LinkRate>& rates) {
+  for (LinkRate& rate : rates) {
+    rate.narrowest = assumed_but(layout, rate.tier);
+    for (const LinkRate& other : rates)
+      if (other.tier != rate.tier && other.bytes >= SlowLinks::kEnough)
+        rate.narrowest = std::min(rate.narrowest, other.measured);
+  }
 }
 
 }  // namespace
@@ -86,7 +95,6 @@ std::vector<LinkRate> link_rates(const Layout& layout, const std::vector<SentToH
     const TierGroup& group = layout.tiers[tier].groups[at];
     LinkRate rate{tier, at, from, to};
     rate.disproved = group.disproved;
-    rate.narrowest = narrowest_but(layout, tier);
     for (const auto& [rank, sum] : ranks) {
       rate.measured += sum.bytes / sum.seconds;
       rate.bytes += sum.bytes;
@@ -95,6 +103,7 @@ std::vector<LinkRate> link_rates(const Layout& layout, const std::vector<SentToH
     rate.assumed = std::min(child_speed(group, from, streams), child_speed(group, to, streams));
     rates.push_back(rate);
   }
+  find_narrowest(layout, rates);
   return rates;
 }
 

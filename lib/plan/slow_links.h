@@ -28,13 +28,14 @@ struct LinkRate {
   std::size_t tier = 0, group = 0, from = 0, to = 0;  // indices: tiers, groups, children
   double measured = 0, assumed = 0;                   // bytes/s
   double bytes = 0;
-  double disproved = 0;                                        // TierGroup::disproved
-  double narrowest = std::numeric_limits<double>::infinity();  // assumed, of other networks
+  double disproved = 0;  // TierGroup::disproved
+  // Of the slowest link of another network, between hosts or racks, as assumed or as measured.
+  double narrowest = std::numeric_limits<double>::infinity();
 
   double part() const { return measured / assumed; }
-  // A link that could carry twice what the narrowest other network does waits for that one, and
-  // shows the latency of single messages: a host of a rack exchanges a buffer with the others of
-  // the rack, and at most one with the other racks.
+  // A link that shows twice what the slowest of another network does waits for that one, a message
+  // at a time, and shows their latency: where racks send a buffer each, a host of theirs sends two
+  // at most in plans that are quick. Uplinks that wait for hosts limit even less.
   bool is_slow() const {
     const double believed = disproved > 0 ? std::min(assumed, disproved) : assumed;
     return measured < believed / 2 && measured < 2 * narrowest;

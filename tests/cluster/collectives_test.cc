@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "tests/cluster/virtual_cluster.h"
 
@@ -111,12 +112,16 @@ TEST_F(Wires, UnequalHostsSendTheirShare) {
   EXPECT_LT(median(run.seconds), kSlack * least_time(3));
 }
 
-// By default one host of a rack sends for both where ranks share CPUs, which its quick NIC bears.
+// Where ranks share CPUs one host of a rack sends for both, which its quick NIC bears.
 TEST_F(Wires, UplinksCarryWhatRacksMust) {
   const Growth run = growth("2x2x2:1gbit/10gbit");
   expect_bytes(run.racks, 2);
-  for (const auto& [host, bytes] : run.hosts)
-    EXPECT_LE(bytes, 1.05 * kIterations * 2 * kBytes) << host;
+  ASSERT_EQ(run.hosts.size(), 4u);
+  double most = 0;
+  for (const auto& [host, bytes] : run.hosts) most = std::max(most, bytes);
+  const bool shared = std::thread::hardware_concurrency() < 8;
+  EXPECT_LE(most, 1.05 * kIterations * (shared ? 2 : 1.5) * kBytes);
+  EXPECT_GE(most, 0.9 * kIterations * (shared ? 2 : 1.5) * kBytes);
   EXPECT_LT(median(run.seconds), kSlack * least_time(2));
 }
 
