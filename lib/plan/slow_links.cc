@@ -49,27 +49,25 @@ double best_part(const std::vector<LinkRate>& rates, const LinkRate& of, std::si
   return best;
 }
 
-// What plans assume of the slowest link between hosts or racks that is not of tier t.
-double assumed_but(const Layout& layout, std::size_t t) {
+// What plans assume of the slowest link of a tier between hosts or racks; of others, infinity.
+double slowest_assumed(const Tier& tier) {
   double least = std::numeric_limits<double>::infinity();
-  for (std::size_t u = 0; u < layout.tiers.size(); ++u) {
-    const TierKind kind = layout.tiers[u].kind;
-    const bool network = kind != TierKind::kSocket && !is_served_as_one(kind);
-    if (u == t || !network) continue;
-    for (const TierGroup& group : layout.tiers[u].groups)
-      for (std::size_t c = 0; c < group.children.size() && group.children.size() > 1; ++c)
-        least = std::min(least, child_speed(group, c, group.children[c].size()));
-  }
+  if (tier.kind == TierKind::kSocket || is_served_as_one(tier.kind)) return least;
+  for (const TierGroup& group : tier.groups)
+    for (std::size_t c = 0; c < group.children.size() && group.children.size() > 1; ++c)
+      least = std::min(least, child_speed(group, c, group.children[c].size()));
   return least;
 }
 
 void find_narrowest(const Layout& layout, std::vector<LinkRate>& rates) {
-  for (LinkRate& rate : rates) {
-    rate.narrowest = assumed_but(layout, rate.tier);
-    for (const LinkRate& other : rates)
-      if (other.tier != rate.tier && other.bytes >= SlowLinks::kEnough)
-        rate.narrowest = std::min(rate.narrowest, other.measured);
-  }
+  std::vector<double> slowest;  // by tier
+  for (const Tier& tier : layout.tiers) slowest.push_back(slowest_assumed(tier));
+  for (const LinkRate& rate : rates)
+    if (rate.bytes >= SlowLinks::kEnough)
+      slowest[rate.tier] = std::min(slowest[rate.tier], rate.measured);
+  for (LinkRate& rate : rates)
+    for (std::size_t t = 0; t < slowest.size(); ++t)
+      if (t != rate.tier) rate.narrowest = std::min(rate.narrowest, slowest[t]);
 }
 
 }  // namespace
